@@ -5,7 +5,13 @@
 #include <pthread.h>
 #include <sys/resource.h>
 
+#include "base/fork.h"
+
 enum { OPEN_WHEN_UNKNOWN = 64 };
+
+/* Two threads could otherwise lower each other's limit. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+BASE_FORK_PART(&lock, NULL);
 
 static size_t count_open(void) {
   DIR *directory = opendir("/proc/self/fd");
@@ -28,8 +34,6 @@ static void raise_limit(size_t open_at_once) {
 }
 
 void base_descriptors_make_room(size_t more) {
-  /* two threads could otherwise lower each other's limit */
-  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
   pthread_mutex_lock(&lock);
   raise_limit(count_open() + more);
   pthread_mutex_unlock(&lock);

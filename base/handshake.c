@@ -3,19 +3,17 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <sodium.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 
 #include "base/deadline.h"
+#include "base/handshake_proof.h"
 
-/* Of the protocol of this version; the last digit changes with frames, records and notes. */
-static const char magic[8] = {'c', 'o', 'l', 'l', 'a', '0', '0', '2'};
-static const char retry[8] = {'c', 'o', 'l', 'l', 'w', 'a', 'i', 't'};
+static const char magic[] = BASE_HANDSHAKE_MAGIC, retry[] = "collwait";
 
+#define MAGIC_BYTES BASE_HANDSHAKE_MAGIC_BYTES
 #define NONCE_BYTES BASE_HANDSHAKE_NONCE_BYTES
-#define HELLO_BYTES (sizeof magic + NONCE_BYTES)
+#define HELLO_BYTES (MAGIC_BYTES + NONCE_BYTES)
 #define ANSWER_BYTES (HELLO_BYTES + BASE_SECRET_BYTES)
 
 _Static_assert(sizeof((base_handshake_t *)NULL)->input == ANSWER_BYTES, "the longest message fits");
@@ -24,37 +22,15 @@ static bool send_all(int fd, const void *data, size_t bytes) {
   return send(fd, data, bytes, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)bytes;
 }
 
-/* Of the listener, or of the caller. */
-static void prove(const base_handshake_t *h, bool of_listener, uint8_t proof[BASE_SECRET_BYTES]) {
-  const char *side = of_listener ? "listener" : "caller--";
-  crypto_auth_hmacsha256_state state;
-  crypto_auth_hmacsha256_init(&state, h->secret->bytes, sizeof h->secret->bytes);
-  crypto_auth_hmacsha256_update(&state, (const uint8_t *)magic, sizeof magic);
-  crypto_auth_hmacsha256_update(&state, (const uint8_t *)side, 8);
-  crypto_auth_hmacsha256_update(&state, h->is_listener ? h->peer : h->own, NONCE_BYTES);
-  crypto_auth_hmacsha256_update(&state, h->is_listener ? h->own : h->peer, NONCE_BYTES);
-  crypto_auth_hmacsha256_update(&state, (const uint8_t *)h->purpose, strlen(h->purpose));
-  crypto_auth_hmacsha256_final(&state, proof);
-}
-
-static bool is_proven(const base_handshake_t *h, bool of_listener, const uint8_t *proof) {
-  uint8_t expected[BASE_SECRET_BYTES];
-  prove(h, of_listener, expected);
-  return sodium_memcmp(expected, proof, sizeof expected) == 0;
-}
-
-static bool draw_nonce(base_handshake_t *h) {
-  return getrandom(h->own, sizeof h->own, 0) == (ssize_t)sizeof h->own;
-}
-
 base_handshake_state_t base_handshake_begin_caller(base_handshake_t *h, int fd,
                                                    const base_secret_t *secret,
                                                    const char *purpose) {
   uint8_t hello[HELLO_BYTES];
   *h = (base_handshake_t){.secret = secret, .purpose = purpose};
-  if (!draw_nonce(h)) return BASE_HANDSHAKE_CLOSED;
-  memcpy(hello, magic, sizeof magic);
-  memcpy(hello + sizeof magic, h->own, NONCE_BYTES);
+  if (!base_handshake_is_for(fd)) return BASE_HANDSHAKE_REFUSED;
+  if (!base_handshake_draw(h)) return BASE_HANDSHAKE_CLOSED;
+  memcpy(hello, magic, MAGIC_BYTES);
+  memcpy(hello + MAGIC_BYTES, h->own, NONCE_BYTES);
   return send_all(fd, hello, sizeof hello) ? BASE_HANDSHAKE_UNDER_WAY : BASE_HANDSHAKE_CLOSED;
 }
 
@@ -63,9 +39,9 @@ void base_handshake_begin_listener(base_handshake_t *h, const base_secret_t *sec
   *h = (base_handshake_t){.is_listener = true, .secret = secret, .purpose = purpose};
 }
 
-static void send_answer(const char mark[sizeof magic], int fd) {
+static void send_answer(const char *mark, int fd) {
   uint8_t answer[ANSWER_BYTES] = {0};
-  memcpy(answer, mark, sizeof magic);
+  memcpy(answer, mark, MAGIC_BYTES);
   (void)send_all(fd, answer, sizeof answer);
 }
 
@@ -77,22 +53,23 @@ void base_handshake_decline(const base_handshake_t *h, int fd) {
 
 /* Whether the message is of this protocol: UNDER_WAY if so. */
 static base_handshake_state_t check_magic(const base_handshake_t *h) {
-  if (memcmp(h->input, magic, sizeof magic) == 0) return BASE_HANDSHAKE_UNDER_WAY;
-  if (!h->is_listener && memcmp(h->input, retry, sizeof retry) == 0) return BASE_HANDSHAKE_RETRY;
+  if (memcmp(h->input, magic, MAGIC_BYTES) == 0) return BASE_HANDSHAKE_UNDER_WAY;
+  if (!h->is_listener && memcmp(h->input, retry, MAGIC_BYTES) == 0) return BASE_HANDSHAKE_RETRY;
   bool is_other = memcmp(h->input, magic, 5) == 0;
   return is_other ? BASE_HANDSHAKE_VERSION : BASE_HANDSHAKE_REFUSED;
 }
 
 static base_handshake_state_t take_hello(base_handshake_t *h, int fd) {
   uint8_t answer[ANSWER_BYTES];
+  if (!base_handshake_is_for(fd)) return BASE_HANDSHAKE_REFUSED;
   base_handshake_state_t state = check_magic(h);
   if (state == BASE_HANDSHAKE_VERSION) send_answer(magic, fd);
   if (state != BASE_HANDSHAKE_UNDER_WAY) return state;
-  memcpy(h->peer, h->input + sizeof magic, NONCE_BYTES);
-  if (!draw_nonce(h)) return BASE_HANDSHAKE_CLOSED;
-  memcpy(answer, magic, sizeof magic);
-  memcpy(answer + sizeof magic, h->own, NONCE_BYTES);
-  prove(h, true, answer + HELLO_BYTES);
+  memcpy(h->peer, h->input + MAGIC_BYTES, NONCE_BYTES);
+  if (!base_handshake_draw(h)) return BASE_HANDSHAKE_CLOSED;
+  memcpy(answer, magic, MAGIC_BYTES);
+  memcpy(answer + MAGIC_BYTES, h->own, NONCE_BYTES);
+  base_handshake_prove(h, true, answer + HELLO_BYTES);
   h->has_answered = true;
   return send_all(fd, answer, sizeof answer) ? BASE_HANDSHAKE_UNDER_WAY : BASE_HANDSHAKE_CLOSED;
 }
@@ -101,9 +78,9 @@ static base_handshake_state_t take_answer(base_handshake_t *h, int fd) {
   uint8_t proof[BASE_SECRET_BYTES];
   base_handshake_state_t state = check_magic(h);
   if (state != BASE_HANDSHAKE_UNDER_WAY) return state;
-  memcpy(h->peer, h->input + sizeof magic, NONCE_BYTES);
-  if (!is_proven(h, true, h->input + HELLO_BYTES)) return BASE_HANDSHAKE_REFUSED;
-  prove(h, false, proof);
+  memcpy(h->peer, h->input + MAGIC_BYTES, NONCE_BYTES);
+  if (!base_handshake_is_proven(h, true, h->input + HELLO_BYTES)) return BASE_HANDSHAKE_REFUSED;
+  base_handshake_prove(h, false, proof);
   return send_all(fd, proof, sizeof proof) ? BASE_HANDSHAKE_DONE : BASE_HANDSHAKE_CLOSED;
 }
 
@@ -111,7 +88,8 @@ static base_handshake_state_t take(base_handshake_t *h, int fd) {
   h->received = 0;
   if (!h->is_listener) return take_answer(h, fd);
   if (!h->has_answered) return take_hello(h, fd);
-  return is_proven(h, false, h->input) ? BASE_HANDSHAKE_DONE : BASE_HANDSHAKE_REFUSED;
+  return base_handshake_is_proven(h, false, h->input) ? BASE_HANDSHAKE_DONE
+                                                      : BASE_HANDSHAKE_REFUSED;
 }
 
 static size_t expected_bytes(const base_handshake_t *h) {

@@ -5,6 +5,9 @@
  * is HMAC-SHA256 (RFC 2104) of side, purpose and both numbers, so one that was recorded is of no
  * use. What follows on the connection is neither encrypted nor protected against someone who can
  * change packets on their way.
+ *
+ * Built without libsodium, the library makes connections within a host only, over UNIX sockets
+ * (handshake_local.c).
  */
 #ifndef BASE_HANDSHAKE_H
 #define BASE_HANDSHAKE_H
@@ -12,6 +15,15 @@
 #include "base/secret.h"
 
 #define BASE_HANDSHAKE_NONCE_BYTES 32
+
+/* Whether ranks of several hosts can be connected. COLL_ERROR_UNSUPPORTED: built without libsodium.
+ * Whatever listens at an address that other hosts reach, asks this before. */
+coll_status_t base_handshake_check_hosts(void);
+
+/* Whether a process of the job may be at the other end of a new connection. Built without
+ * libsodium, only if the connection is a UNIX socket and the process one of the same user, or of
+ * root. */
+bool base_handshake_is_for(int fd);
 
 typedef enum base_handshake_state {
   BASE_HANDSHAKE_UNDER_WAY, /* more is to arrive */
@@ -33,8 +45,8 @@ typedef struct base_handshake {
 } base_handshake_t;
 
 /* secret and purpose are not copied. The same purpose on both sides, and a different one for
- * connections that must not be taken for each other. As caller, sends the first bytes: the
- * connection is open and nothing was sent on it. */
+ * connections that must not be taken for each other; less than BASE_HANDSHAKE_NONCE_BYTES bytes. As
+ * caller, sends the first bytes: the connection is open and nothing was sent on it. */
 base_handshake_state_t base_handshake_begin_caller(base_handshake_t *handshake, int fd,
                                                    const base_secret_t *secret,
                                                    const char *purpose);

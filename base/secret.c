@@ -1,11 +1,8 @@
-/* libsodium has HMAC, and since 1.0.19 also HKDF, which is two calls of it. */
+/* What needs no cryptography. secret_sodium.c has the rest, secret_local.c stands in for it. */
 #include "base/secret.h"
 
-#include <sodium.h>
 #include <string.h>
 #include <sys/random.h>
-
-_Static_assert(crypto_auth_hmacsha256_BYTES == BASE_SECRET_BYTES, "one block of HKDF");
 
 coll_status_t base_secret_create(base_secret_t *secret) {
   if (getrandom(secret->bytes, sizeof secret->bytes, 0) == (ssize_t)sizeof secret->bytes) {
@@ -14,39 +11,35 @@ coll_status_t base_secret_create(base_secret_t *secret) {
   return base_fail_errno(COLL_ERROR_SYSTEM, "no random number for a secret");
 }
 
+/* In a time that does not depend on the bytes. */
 bool base_secret_is_none(const base_secret_t *secret) {
-  return sodium_is_zero(secret->bytes, sizeof secret->bytes) == 1;
+  uint8_t all = 0;
+  for (size_t i = 0; i < sizeof secret->bytes; i++) all |= secret->bytes[i];
+  return all == 0;
 }
 
 void base_secret_wipe(base_secret_t *secret) {
-  sodium_memzero(secret, sizeof *secret);
+  explicit_bzero(secret, sizeof *secret);
 }
 
-static base_secret_t hmac(const void *key, size_t key_bytes, const void *text, size_t bytes) {
-  base_secret_t made;
-  crypto_auth_hmacsha256_state state;
-  crypto_auth_hmacsha256_init(&state, key, key_bytes);
-  crypto_auth_hmacsha256_update(&state, text, bytes);
-  crypto_auth_hmacsha256_final(&state, made.bytes);
-  return made;
+void base_secret_to_hex(const base_secret_t *secret, char text[BASE_SECRET_HEX_BYTES + 1]) {
+  static const char digits[] = "0123456789abcdef";
+  for (int i = 0; i < BASE_SECRET_BYTES; i++) {
+    text[2 * i] = digits[secret->bytes[i] >> 4];
+    text[2 * i + 1] = digits[secret->bytes[i] & 15];
+  }
+  text[BASE_SECRET_HEX_BYTES] = '\0';
 }
 
-base_secret_t base_secret_derive(const base_secret_t *from, const char *purpose, const void *info,
-                                 size_t bytes) {
-  static const uint8_t first_block = 1;
-  base_secret_t made;
-  if (base_secret_is_none(from)) return *from;
-  base_secret_t extracted = hmac(purpose, strlen(purpose), from->bytes, sizeof from->bytes);
-  crypto_auth_hmacsha256_state state;
-  crypto_auth_hmacsha256_init(&state, extracted.bytes, sizeof extracted.bytes);
-  if (bytes > 0) crypto_auth_hmacsha256_update(&state, info, bytes);
-  crypto_auth_hmacsha256_update(&state, &first_block, 1);
-  crypto_auth_hmacsha256_final(&state, made.bytes);
-  base_secret_wipe(&extracted);
-  return made;
+static int digit_of(char c) {
+  return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-base_secret_t base_secret_of_text(const void *text, size_t bytes) {
-  static const char purpose[] = "libcoll secret of a text";
-  return hmac(purpose, sizeof purpose - 1, text, bytes);
+bool base_secret_from_hex(const char *text, base_secret_t *secret) {
+  for (int i = 0; i < BASE_SECRET_BYTES; i++) {
+    int high = digit_of(text[2 * i]), low = high < 0 ? -1 : digit_of(text[2 * i + 1]);
+    if (low < 0) return false;
+    secret->bytes[i] = (uint8_t)(high << 4 | low);
+  }
+  return true;
 }

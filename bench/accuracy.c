@@ -43,6 +43,7 @@ static coll_status_t run_embedding(accuracy_t *all) {
                                .length = draw_size(all, LENGTH_MAX)};
   int rows = train_batch_rows(&batch), width = draw_size(all, WIDTH_MAX);
   int vocabulary = draw_size(all, CLASSES_MAX), context = batch.length;
+  const train_vocabulary_t all_tokens = {.count = vocabulary};
   accuracy_case(all, "embedding");
   accuracy_size(all, "sequences", batch.sequences);
   const int32_t *tokens = accuracy_indices(all, "tokens", rows, vocabulary);
@@ -54,9 +55,9 @@ static coll_status_t run_embedding(accuracy_t *all) {
   float *d_positions = accuracy_float_output(all, "d_positions", context, width);
   COLL_TRY(all->status);
   memset(d_table, 0, (size_t)vocabulary * (size_t)width * sizeof *d_table); /* it is added to */
-  all->ops->embedding_forward(&all->exec, &batch, tokens, table, positions, width, out);
-  all->ops->embedding_backward(&all->exec, &batch, tokens, d_out, width, context, true, d_table,
-                               d_positions);
+  all->ops->embedding_forward(&all->exec, &batch, tokens, all_tokens, table, positions, width, out);
+  all->ops->embedding_backward(&all->exec, &batch, tokens, all_tokens, d_out, width, context, true,
+                               d_table, d_positions);
   return accuracy_write(all);
 }
 
@@ -173,8 +174,9 @@ static coll_status_t run_classifier(accuracy_t *all) {
   void *d_in = accuracy_output(all, "d_in", rows, width);
   float *d_table = accuracy_float_output(all, "d_table", classes, width);
   COLL_TRY(all->status);
-  *loss = (float)all->ops->classifier(&all->exec, in, table, targets, rows, width, classes, 1, true,
-                                      d_in, d_table);
+  *loss = (float)all->ops->classifier(&all->exec, in, table, targets, rows, width,
+                                      (train_vocabulary_t){.count = classes}, NULL, 1, true, d_in,
+                                      d_table);
   return accuracy_write(all);
 }
 
@@ -186,8 +188,8 @@ static coll_status_t run_all(const settings_t *settings, accuracy_t *all) {
   static const int times[] = {1, 1, VARIANTS, 1, 1, 1};
   const train_ops_sizes_t sizes = {.rows = SEQUENCES_MAX * LENGTH_MAX,
                                    .length = LENGTH_MAX,
-                                   .heads = HEADS_MAX,
                                    .width = HEADS_MAX * HEAD_WIDTH_MAX,
+                                   .head_width = HEAD_WIDTH_MAX,
                                    .vocabulary = CLASSES_MAX + 1,
                                    .threads = (int)settings->threads,
                                    .dtype = (train_dtype_t)settings->dtype,

@@ -6,10 +6,12 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "bench/collectives.h"
+#include "bench/gpu.h"
 
 #define PAIRS_BYTES ((size_t)32 << 20)
 #define PAIRS_MIN 2
 #define PAGE_BYTES 4096
+#define GPU_PAGE_BYTES ((size_t)2 << 20)
 
 static size_t stride_of(size_t bytes, size_t misalign) {
   return base_round_up(bytes + misalign + 2 * BENCH_GUARD_BYTES, BASE_CACHE_LINE);
@@ -25,22 +27,35 @@ int bench_buffer_pool_pairs(size_t send_bytes, size_t recv_bytes) {
   return fitting > BENCH_PAIRS_MAX ? BENCH_PAIRS_MAX : (int)fitting;
 }
 
-coll_status_t bench_buffer_pool_make(size_t bytes, bool coll, bench_buffer_pool_t *pool) {
-  void *memory = NULL;
-  if (coll) {
-    COLL_TRY(bench_take_error(NULL, coll_mem_alloc(bytes, &memory)));
-  } else if (posix_memalign(&memory, PAGE_BYTES, bytes) != 0) {
-    return base_fail(COLL_ERROR_MEMORY, "out of memory for buffers of %zu bytes", bytes);
+static coll_status_t allocate(size_t bytes, bench_memory_t kind, int device, void **memory) {
+  switch (kind) {
+    case BENCH_COLL: return bench_take_error(NULL, coll_mem_alloc(bytes, memory));
+    case BENCH_CUDA: return bench_gpu_alloc(bytes, memory);
+    case BENCH_CUDA_COLL:
+      bytes = base_round_up(bytes, GPU_PAGE_BYTES);
+      return bench_take_error(NULL, coll_mem_alloc_device(device, bytes, memory));
+    default: break;
   }
-  *pool = (bench_buffer_pool_t){.memory = memory, .bytes = bytes, .coll = coll};
+  if (posix_memalign(memory, PAGE_BYTES, bytes) == 0) return COLL_OK;
+  return base_fail(COLL_ERROR_MEMORY, "out of memory for buffers of %zu bytes", bytes);
+}
+
+coll_status_t bench_buffer_pool_make(size_t bytes, bench_memory_t kind, int device,
+                                     bench_buffer_pool_t *pool) {
+  void *memory = NULL;
+  COLL_TRY(allocate(bytes, kind, device, &memory));
+  *pool = (bench_buffer_pool_t){.memory = memory, .bytes = bytes, .kind = kind};
   return COLL_OK;
 }
 
 void bench_buffer_pool_free(bench_buffer_pool_t *pool) {
-  if (pool->coll && pool->memory != NULL) {
-    (void)coll_mem_free(pool->memory);
-  } else {
-    free(pool->memory);
+  if (pool->memory != NULL) {
+    switch (pool->kind) {
+      case BENCH_COLL:
+      case BENCH_CUDA_COLL: (void)coll_mem_free(pool->memory); break;
+      case BENCH_CUDA: bench_gpu_free(pool->memory); break;
+      default: free(pool->memory); break;
+    }
   }
   *pool = (bench_buffer_pool_t){0};
 }

@@ -8,8 +8,9 @@
 
 #include <coll.h>
 
-#include <stdbool.h>
 #include <stddef.h>
+
+#include "bench/settings.h"
 
 #define BENCH_GUARD_BYTES 256 /* on each side of a buffer */
 #define BENCH_PAIRS_MAX 16
@@ -18,7 +19,7 @@ typedef struct bench_buffer_pool {
   unsigned char *memory;
   size_t bytes;  /* size of the memory */
   size_t stride; /* from the front guard of one buffer to that of the next */
-  bool coll;     /* allocated by coll_mem_alloc, else by malloc */
+  bench_memory_t kind;
 } bench_buffer_pool_t;
 
 /* A call's two pointers. */
@@ -35,7 +36,9 @@ size_t bench_buffer_pool_bytes(size_t bytes, size_t misalign, int buffers);
  * BENCH_PAIRS_MAX. */
 int bench_buffer_pool_pairs(size_t send_bytes, size_t recv_bytes);
 
-coll_status_t bench_buffer_pool_make(size_t bytes, bool coll, bench_buffer_pool_t *pool);
+/* device: of memory of a GPU, whose context is current in this thread. */
+coll_status_t bench_buffer_pool_make(size_t bytes, bench_memory_t kind, int device,
+                                     bench_buffer_pool_t *pool);
 void bench_buffer_pool_free(bench_buffer_pool_t *pool);
 
 /* Divides the memory into buffers of `bytes` each. */

@@ -2,11 +2,11 @@
  * first, then the others in order of time. */
 #include "bench/explain.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 
 #include "base/status.h"
 #include "bench/collectives.h"
+#include "bench/json_writer.h"
 
 #define ALGOS_MAX 64
 
@@ -30,7 +30,7 @@ static coll_status_t estimate_all(const bench_settings_t *settings, const bench_
     coll_estimate_t *estimate = &explained->estimates[explained->count++];
     COLL_TRY(
         bench_take_error(comm, coll_comm_estimate(comm, row->collective, row->count, row->dtype,
-                                                  settings->coll_memory, i, estimate)));
+                                                  settings->memory == BENCH_COLL, i, estimate)));
   }
   qsort(explained->estimates, (size_t)explained->count, sizeof explained->estimates[0], compare);
   return COLL_OK;
@@ -42,7 +42,7 @@ static void print_head(const bench_settings_t *settings, const bench_row_t *row,
                        FILE *out) {
   fprintf(out, "#\n# %s among %d rank%s, buffers from %s: expected times in us\n",
           coll_collective_name(row->collective), ranks, ranks == 1 ? "" : "s",
-          settings->coll_memory ? "coll_mem_alloc" : "malloc");
+          bench_memory_function(settings->memory));
   fprintf(out, "# %11s %12s  %-22s %10s =", "size (B)", "type", "algorithm", "time");
   const char *term;
   for (int i = 0; (term = coll_estimate_term(i)) != NULL; i++) {
@@ -92,48 +92,73 @@ static void print_row(const bench_row_t *row, const explained_t *explained, FILE
 
 /* ---- the file -------------------------------------------------------------------------------*/
 
-static json_t *describe(const coll_estimate_t *estimate) {
-  json_t *terms = json_object();
+static void describe(bench_json_t *json, const coll_estimate_t *estimate) {
+  bench_json_open(json, NULL, '{');
+  bench_json_text(json, "algo", estimate->algo);
+  bench_json_text(json, "ruled_out", estimate->ruled_out);
+  bench_json_bool(json, "chosen", estimate->chosen);
+  bench_json_real(json, "time_us", estimate->time_us);
+  bench_json_open(json, "terms_us", '{');
   for (int i = 0; i < COLL_ESTIMATE_TERMS; i++) {
-    json_object_set_new(terms, coll_estimate_term(i), json_real(estimate->term_us[i]));
+    bench_json_real(json, coll_estimate_term(i), estimate->term_us[i]);
   }
-  return json_pack("{s:s, s:s?, s:b, s:f, s:o, s:s, s:f, s:f}", "algo", estimate->algo, "ruled_out",
-                   estimate->ruled_out, "chosen", estimate->chosen, "time_us", estimate->time_us,
-                   "terms_us", terms, "link", estimate->link, "link_bytes", estimate->link_bytes,
-                   "link_busy_us", estimate->link_busy_us);
+  bench_json_close(json, '}');
+  bench_json_text(json, "link", estimate->link);
+  bench_json_real(json, "link_bytes", estimate->link_bytes);
+  bench_json_real(json, "link_busy_us", estimate->link_busy_us);
+  bench_json_close(json, '}');
 }
 
-static json_t *describe_row(const bench_row_t *row, const explained_t *explained) {
-  json_t *algos = json_array();
-  for (int i = 0; i < explained->count; i++) {
-    json_array_append_new(algos, describe(&explained->estimates[i]));
-  }
-  return json_pack("{s:s, s:s, s:I, s:I, s:o}", "collective", coll_collective_name(row->collective),
-                   "dtype", coll_dtype_name(row->dtype), "bytes", (json_int_t)row->bytes, "count",
-                   (json_int_t)row->count, "algorithms", algos);
+static void describe_row(bench_json_t *json, const bench_row_t *row, const explained_t *explained) {
+  bench_json_open(json, NULL, '{');
+  bench_json_text(json, "collective", coll_collective_name(row->collective));
+  bench_json_text(json, "dtype", coll_dtype_name(row->dtype));
+  bench_json_integer(json, "bytes", (int64_t)row->bytes);
+  bench_json_integer(json, "count", (int64_t)row->count);
+  bench_json_open(json, "algorithms", '[');
+  for (int i = 0; i < explained->count; i++) describe(json, &explained->estimates[i]);
+  bench_json_close(json, ']');
+  bench_json_close(json, '}');
 }
 
-static coll_status_t write_file(const bench_settings_t *settings, int ranks, json_t *rows) {
-  json_t *document =
-      json_pack("{s:s, s:i, s:s, s:O}", "tool", "collbench --explain", "ranks", ranks, "memory",
-                settings->coll_memory ? "coll" : "malloc", "rows", rows);
-  bool written = document != NULL && json_dump_file(document, settings->json, JSON_INDENT(1)) == 0;
-  json_decref(document);
-  if (written) return COLL_OK;
+static coll_status_t fail_file(const bench_settings_t *settings) {
   return base_fail_errno(COLL_ERROR_SYSTEM, "--json %s: cannot write this file", settings->json);
+}
+
+static coll_status_t begin_file(const bench_settings_t *settings, int ranks, bench_json_t *json) {
+  *json = (bench_json_t){.lines = true};
+  if (settings->json == NULL) return COLL_OK;
+  json->out = fopen(settings->json, "we");
+  if (json->out == NULL) return fail_file(settings);
+  bench_json_open(json, NULL, '{');
+  bench_json_text(json, "tool", "collbench --explain");
+  bench_json_integer(json, "ranks", ranks);
+  bench_json_text(json, "memory", bench_memory_name(settings->memory));
+  bench_json_open(json, "rows", '[');
+  return COLL_OK;
+}
+
+static coll_status_t end_file(const bench_settings_t *settings, bench_json_t *json) {
+  if (json->out == NULL) return COLL_OK;
+  bench_json_close(json, ']');
+  bench_json_close(json, '}');
+  bool written = fputc('\n', json->out) != EOF && !ferror(json->out);
+  written = fclose(json->out) == 0 && written;
+  return written ? COLL_OK : fail_file(settings);
 }
 
 /* ---- public ---------------------------------------------------------------------------------*/
 
+/* json: without a stream, nothing is written to it. */
 static coll_status_t explain_rows(const bench_settings_t *settings, const bench_rows_t *rows,
-                                  coll_comm_t comm, int ranks, json_t *described, FILE *out) {
+                                  coll_comm_t comm, int ranks, bench_json_t *json, FILE *out) {
   for (size_t i = 0; i < rows->count; i++) {
     const bench_row_t *row = &rows->rows[i];
     explained_t explained;
     COLL_TRY(estimate_all(settings, row, comm, &explained));
     if (i == 0 || row->collective != row[-1].collective) print_head(settings, row, ranks, out);
     print_row(row, &explained, out);
-    json_array_append_new(described, describe_row(row, &explained));
+    if (json->out != NULL) describe_row(json, row, &explained);
   }
   fputs("#\n# * the algorithm that the library chooses\n", out);
   return COLL_OK;
@@ -142,12 +167,13 @@ static coll_status_t explain_rows(const bench_settings_t *settings, const bench_
 coll_status_t bench_explain(const bench_settings_t *settings, const bench_rows_t *rows,
                             coll_comm_t comm, FILE *out) {
   int rank, ranks;
+  bench_json_t json;
   COLL_TRY(bench_take_error(comm, coll_comm_rank(comm, &rank)));
   COLL_TRY(bench_take_error(comm, coll_comm_size(comm, &ranks)));
   if (rank != 0) return COLL_OK;
-  json_t *described = json_array();
-  coll_status_t status = explain_rows(settings, rows, comm, ranks, described, out);
-  if (status == COLL_OK && settings->json != NULL) status = write_file(settings, ranks, described);
-  json_decref(described);
+  COLL_TRY(begin_file(settings, ranks, &json));
+  coll_status_t status = explain_rows(settings, rows, comm, ranks, &json, out);
+  if (status == COLL_OK) return end_file(settings, &json);
+  if (json.out != NULL) fclose(json.out);
   return status;
 }

@@ -7,7 +7,6 @@
  * waits for a core. */
 #include "bench/limit_rank.h"
 
-#include <jansson.h>
 #include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -19,6 +18,7 @@
 #include "base/names.h"
 #include "bench/baseline_message.h"
 #include "bench/copy_kernel.h"
+#include "bench/json_writer.h"
 #include "bench/limit_buffers.h"
 #include "bench/lower_bound.h"
 #include "bench/timing.h"
@@ -398,7 +398,7 @@ static double fastest_baseline(rank_t *rank) {
   return min_us;
 }
 
-static coll_status_t measure_size(rank_t *rank, size_t bytes, json_t *all) {
+static coll_status_t measure_size(rank_t *rank, size_t bytes, bench_json_t *json) {
   double mapped_us = 0, staged_us = 0;
   COLL_TRY(limit_buffers_lay_out(rank->settings, bytes, rank->memory, &rank->buffers));
   fill(rank);
@@ -409,12 +409,12 @@ static coll_status_t measure_size(rank_t *rank, size_t bytes, json_t *all) {
     if (mapped_us == 0 || time_us < mapped_us) mapped_us = time_us;
   }
   COLL_TRY(measure_method(rank, BENCH_STAGED, &staged_us));
-  json_t *figures = json_pack("{s:I, s:f, s:f}", "bytes", (json_int_t)bytes, "mapped_us", mapped_us,
-                              "staged_us", staged_us);
-  if (has_core_per_rank(rank)) {
-    json_object_set_new(figures, "crossing_us", json_real(fastest_baseline(rank)));
-  }
-  json_array_append_new(all, figures);
+  bench_json_open(json, NULL, '{');
+  bench_json_integer(json, "bytes", (int64_t)bytes);
+  bench_json_real(json, "mapped_us", mapped_us);
+  bench_json_real(json, "staged_us", staged_us);
+  if (has_core_per_rank(rank)) bench_json_real(json, "crossing_us", fastest_baseline(rank));
+  bench_json_close(json, '}');
   return COLL_OK;
 }
 
@@ -445,21 +445,29 @@ static coll_status_t run_rank(rank_t *rank) {
     rank->peers = settings->cpu_count;
   }
   if (rank->number >= rank->peers) return COLL_OK;
-  json_t *moves = json_array();
+  char *text = NULL;
+  size_t text_bytes;
+  bench_json_t json = {.out = open_memstream(&text, &text_bytes)};
+  if (json.out == NULL) return base_fail(COLL_ERROR_MEMORY, "out of memory for the figures");
+  bench_json_open(&json, NULL, '{');
+  bench_json_integer(&json, "ranks", settings->ranks);
+  bench_json_real(&json, "barrier_us", barrier_us);
+  bench_json_real(&json, "round_trip_us", round_trip_us);
+  bench_json_real(&json, "one_way_us", one_way_us);
+  bench_json_open(&json, "moves", '[');
   coll_status_t status = COLL_OK;
   for (int i = 0; status == COLL_OK && i < settings->size_count; i++) {
-    status = measure_size(rank, settings->sizes[i], moves);
+    status = measure_size(rank, settings->sizes[i], &json);
   }
-  json_t *all =
-      json_pack("{s:i, s:f, s:f, s:f, s:o}", "ranks", settings->ranks, "barrier_us", barrier_us,
-                "round_trip_us", round_trip_us, "one_way_us", one_way_us, "moves", moves);
-  if (status == COLL_OK && rank->number == 0) {
-    bool printed = json_dumpf(all, stdout, JSON_COMPACT) == 0 && puts("") != EOF;
-    if (!printed || fflush(stdout) != 0) {
-      status = base_fail_errno(COLL_ERROR_SYSTEM, "cannot write to standard output");
-    }
+  bench_json_close(&json, ']');
+  bench_json_close(&json, '}');
+  bool written = fflush(json.out) == 0;
+  fclose(json.out);
+  bool prints = status == COLL_OK && rank->number == 0;
+  if (prints && (!written || puts(text) == EOF || fflush(stdout) != 0)) {
+    status = base_fail_errno(COLL_ERROR_SYSTEM, "cannot write to standard output");
   }
-  json_decref(all);
+  free(text);
   return status;
 }
 

@@ -16,12 +16,16 @@ static void print_settings(const bench_report_t *report) {
   coll_version(&major, &minor, &patch);
   fprintf(report->out,
           "# collbench, libcoll %d.%d.%d: %d rank%s as %s, %d warm-up and %d timed "
-          "calls%s, %d checked, buffers from %s%s\n",
+          "calls%s, %d checked, buffers from %s%s%s",
           major, minor, patch, report->ranks, report->ranks == 1 ? "" : "s",
           settings->threads > 0 ? "threads" : "processes", settings->warmups, settings->iterations,
           settings->time_ms > 0 ? " or fewer" : "", settings->checks,
-          settings->coll_memory ? "coll_mem_alloc" : "malloc",
+          bench_memory_function(settings->memory), settings->registered ? ", registered" : "",
           settings->stream ? ", on a host stream" : "");
+  if (settings->launches > 0) {
+    fprintf(report->out, ", captured in a graph that is launched %d times", settings->launches);
+  }
+  fputc('\n', report->out);
 }
 
 static void print_head_line(const bench_report_t *report, const char *const left[5],

@@ -10,7 +10,8 @@
 
 #include "base/memory.h"
 #include "base/status.h"
-#include "bench/check.h"
+#include "base/text.h"
+#include "bench/contents.h"
 #include "bench/numbers.h"
 #include "bench/timing.h"
 
@@ -60,7 +61,7 @@ static int pair_count_of(const bench_runner_t *runner, const bench_row_t *row) {
 }
 
 static coll_status_t make_pools(bench_runner_t *runner, const bench_rows_t *rows) {
-  size_t send_bytes = 1, recv_bytes = 1;
+  size_t send_bytes = 1, recv_bytes = 1, staged = 1;
   for (size_t i = 0; i < 2 * rows->count; i++) {
     const bench_row_t *row = &rows->rows[i / 2];
     bool in_place = i % 2 == 1;
@@ -70,11 +71,66 @@ static coll_status_t make_pools(bench_runner_t *runner, const bench_rows_t *rows
     size_t bytes = coll_dtype_bytes(row->dtype), late = misalign_bytes(runner, row);
     size_t send = bench_buffer_pool_bytes(runner->layout.send_elements * bytes, late, buffers);
     size_t recv = bench_buffer_pool_bytes(runner->layout.recv_elements * bytes, late, buffers);
+    if (send / (size_t)buffers > staged) staged = send / (size_t)buffers;
+    if (recv / (size_t)buffers > staged) staged = recv / (size_t)buffers;
     if (send > send_bytes) send_bytes = send;
     if (recv > recv_bytes) recv_bytes = recv;
   }
-  COLL_TRY(bench_buffer_pool_make(send_bytes, runner->settings->coll_memory, &runner->send));
-  return bench_buffer_pool_make(recv_bytes, runner->settings->coll_memory, &runner->recv);
+  bench_memory_t kind = runner->settings->memory;
+  if (bench_memory_is_cuda(kind)) COLL_TRY(bench_gpu_stage(&runner->gpu, staged));
+  COLL_TRY(bench_buffer_pool_make(send_bytes, kind, runner->gpu.device, &runner->send));
+  return bench_buffer_pool_make(recv_bytes, kind, runner->gpu.device, &runner->recv);
+}
+
+static coll_status_t register_pools(bench_runner_t *runner) {
+  const bench_buffer_pool_t *pools[] = {&runner->send, &runner->recv};
+  for (int i = 0; i < 2; i++) {
+    if (bench_memory_is_cuda(runner->settings->memory)) {
+      COLL_TRY(
+          bench_take_error(runner->comm, coll_window_create(runner->comm, pools[i]->memory,
+                                                            pools[i]->bytes, &runner->windows[i])));
+    } else {
+      COLL_TRY(bench_take_error(runner->comm,
+                                coll_mem_register(runner->comm, pools[i]->memory, pools[i]->bytes,
+                                                  &runner->registrations[i])));
+    }
+  }
+  return COLL_OK;
+}
+
+/* ---- a rank ---------------------------------------------------------------------------------*/
+
+/* The rank's number on its machine, as launchers set it; else among all ranks. */
+static int local_rank(const bench_runner_t *runner) {
+  static const char *const variables[] = {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK",
+                                          "MPI_LOCALRANKID", "SLURM_LOCALID"};
+  if (runner->settings->threads > 0) return runner->rank;
+  for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
+    const char *text = getenv(variables[i]);
+    int64_t value;
+    if (text != NULL && base_text_integer(text, 0, INT32_MAX, &value)) return (int)value;
+  }
+  return runner->rank;
+}
+
+static coll_status_t make_stream(bench_runner_t *runner) {
+  if (bench_memory_is_cuda(runner->settings->memory)) {
+    COLL_TRY(bench_gpu_open(local_rank(runner), &runner->gpu));
+    return bench_gpu_stream(&runner->gpu, &runner->stream);
+  }
+  if (!runner->settings->stream) return COLL_OK;
+  return bench_take_error(NULL, coll_stream_create(&runner->stream));
+}
+
+static coll_status_t make_memory(const bench_settings_t *settings, const bench_rows_t *rows,
+                                 bench_runner_t *runner) {
+  COLL_TRY(bench_buffer_layout_make(runner->ranks, &runner->layout));
+  COLL_TRY(bench_vectors_make(runner->ranks, &runner->vectors));
+  COLL_TRY(bench_check_scratch(&runner->scratch));
+  COLL_TRY(base_alloc((size_t)runner->ranks, sizeof(rank_report_t), "the ranks' reports",
+                      &runner->reports));
+  COLL_TRY(make_pools(runner, rows));
+  return settings->registered ? register_pools(runner) : COLL_OK;
 }
 
 coll_status_t bench_runner_make(const bench_settings_t *settings, const bench_rows_t *rows,
@@ -82,17 +138,8 @@ coll_status_t bench_runner_make(const bench_settings_t *settings, const bench_ro
   bench_runner_t made = {.settings = settings, .comm = comm};
   coll_status_t status = bench_take_error(comm, coll_comm_rank(comm, &made.rank));
   if (status == COLL_OK) status = bench_take_error(comm, coll_comm_size(comm, &made.ranks));
-  if (status == COLL_OK) status = bench_buffer_layout_make(made.ranks, &made.layout);
-  if (status == COLL_OK) status = bench_vectors_make(made.ranks, &made.vectors);
-  if (status == COLL_OK) status = bench_check_scratch(&made.scratch);
-  if (status == COLL_OK) {
-    status =
-        base_alloc((size_t)made.ranks, sizeof(rank_report_t), "the ranks' reports", &made.reports);
-  }
-  if (status == COLL_OK) status = make_pools(&made, rows);
-  if (status == COLL_OK && settings->stream) {
-    status = bench_take_error(NULL, coll_stream_create(&made.stream));
-  }
+  if (status == COLL_OK) status = make_stream(&made);
+  if (status == COLL_OK) status = make_memory(settings, rows, &made);
   if (status != COLL_OK) {
     bench_runner_free(&made);
     return status;
@@ -102,14 +149,26 @@ coll_status_t bench_runner_make(const bench_settings_t *settings, const bench_ro
 }
 
 void bench_runner_free(bench_runner_t *runner) {
+  for (int i = 0; i < 2; i++) {
+    if (runner->registrations[i] != NULL) (void)coll_mem_deregister(runner->registrations[i]);
+    if (runner->windows[i] != NULL) (void)coll_window_destroy(runner->windows[i]);
+  }
   if (runner->stream != NULL) (void)coll_stream_destroy(runner->stream);
   bench_buffer_pool_free(&runner->send);
   bench_buffer_pool_free(&runner->recv);
+  bench_gpu_close(&runner->gpu);
   bench_buffer_layout_free(&runner->layout);
   bench_vectors_free(&runner->vectors);
   free(runner->scratch);
   free(runner->reports);
   *runner = (bench_runner_t){0};
+}
+
+/* ---- contents -------------------------------------------------------------------------------*/
+
+/* NULL: the buffers are in the host's memory. */
+static const bench_gpu_t *gpu_of(const bench_runner_t *runner) {
+  return runner->gpu.stream != NULL ? &runner->gpu : NULL;
 }
 
 static bench_buffer_t buffer_of(const bench_runner_t *runner, const form_t *form,
@@ -119,11 +178,14 @@ static bench_buffer_t buffer_of(const bench_runner_t *runner, const form_t *form
                           .data_offset = BENCH_GUARD_BYTES + misalign_bytes(runner, form->row)};
 }
 
-static void fill(bench_runner_t *runner, const form_t *form, int index) {
-  bench_buffer_t send = buffer_of(runner, form, &runner->send, index);
-  bench_buffer_t recv = buffer_of(runner, form, &runner->recv, index);
-  bench_check_fill(&form->values, &runner->layout.send, &send, runner->scratch);
-  bench_check_fill(&form->values, &runner->layout.recv_before, &recv, runner->scratch);
+/* Fills the first pair of buffers. */
+static coll_status_t fill(bench_runner_t *runner, const form_t *form) {
+  bench_buffer_t send = buffer_of(runner, form, &runner->send, 0);
+  bench_buffer_t recv = buffer_of(runner, form, &runner->recv, 0);
+  COLL_TRY(bench_contents_fill(gpu_of(runner), &form->values, &runner->layout.send, &send,
+                               runner->scratch));
+  return bench_contents_fill(gpu_of(runner), &form->values, &runner->layout.recv_before, &recv,
+                             runner->scratch);
 }
 
 static bench_buffer_pair_t pair_of(const bench_runner_t *runner, const form_t *form, int index) {
@@ -147,6 +209,7 @@ static coll_status_t sync_stream(bench_runner_t *runner) {
 typedef struct timed_form {
   bench_runner_t *runner;
   const bench_call_t *call;
+  bench_graph_t graph; /* of calls that were captured */
   bench_buffer_pair_t pairs[BENCH_PAIRS_MAX];
 } timed_form_t;
 
@@ -170,6 +233,49 @@ static coll_status_t timed_max(void *context, double *value) {
       runner->comm, coll_allreduce(value, value, 1, COLL_FLOAT64, COLL_MAX, runner->comm, NULL));
 }
 
+static coll_status_t timed_launch(void *context, int pair) {
+  const timed_form_t *timed = context;
+  (void)pair;
+  return bench_gpu_launch(&timed->runner->gpu, &timed->graph);
+}
+
+/* Captures `count` calls, which rotate among the pairs. A call that is not captured comes first:
+ * the first one of its kind may wait for other ranks. A barrier must precede the first launch:
+ * while kernels wait for a rank, making a graph may wait for the kernels. */
+static coll_status_t capture_calls(timed_form_t *timed, int count, int pair_count) {
+  bench_runner_t *runner = timed->runner;
+  COLL_TRY(timed_call(timed, 0));
+  COLL_TRY(sync_stream(runner));
+  COLL_TRY(bench_gpu_capture(&runner->gpu));
+  for (int i = 0; i < count; i++) {
+    coll_status_t status = timed_call(timed, i % pair_count);
+    if (status == COLL_OK) continue;
+    bench_gpu_drop_capture(&runner->gpu);
+    return status;
+  }
+  return bench_gpu_end_capture(&runner->gpu, &timed->graph);
+}
+
+static coll_status_t time_graph(timed_form_t *context, const bench_timed_calls_t *calls,
+                                const bench_timing_options_t *options, rank_report_t *report) {
+  const bench_settings_t *settings = context->runner->settings;
+  bench_timed_calls_t launches = *calls;
+  bench_timing_options_t limits = *options;
+  COLL_TRY(capture_calls(context, settings->iterations, calls->pair_count));
+  coll_status_t status = timed_barrier(context);
+  launches.call = timed_launch;
+  launches.pair_count = limits.warmups = 1;
+  limits.iterations = settings->launches;
+  if (status == COLL_OK) {
+    status = bench_timing_run(&launches, &limits, report->batch_us, &report->batches);
+  }
+  for (int i = 0; status == COLL_OK && i < report->batches; i++) {
+    report->batch_us[i] /= settings->iterations;
+  }
+  bench_gpu_free_graph(&context->graph);
+  return status;
+}
+
 static coll_status_t time_form(bench_runner_t *runner, const form_t *form, rank_report_t *report) {
   const bench_settings_t *settings = runner->settings;
   const bench_timing_options_t options = {settings->warmups, settings->iterations,
@@ -181,10 +287,13 @@ static coll_status_t time_form(bench_runner_t *runner, const form_t *form, rank_
                                      .barrier = timed_barrier,
                                      .max = timed_max,
                                      .pair_count = pair_count_of(runner, form->row)};
+  COLL_TRY(fill(runner, form));
   for (int i = 0; i < timed.pair_count; i++) {
-    fill(runner, form, i);
+    COLL_TRY(bench_contents_repeat(gpu_of(runner), &runner->send, i));
+    COLL_TRY(bench_contents_repeat(gpu_of(runner), &runner->recv, i));
     context.pairs[i] = pair_of(runner, form, i);
   }
+  if (settings->launches > 0) return time_graph(&context, &timed, &options, report);
   return bench_timing_run(&timed, &options, report->batch_us, &report->batches);
 }
 
@@ -217,26 +326,44 @@ static void report_mismatch(bench_runner_t *runner, const form_t *form, const ch
               : "");
 }
 
-static uint64_t check_buffer(bench_runner_t *runner, const form_t *form, const char *where,
-                             const bench_buffer_pool_t *pool, const bench_contents_t *contents) {
+static coll_status_t check_buffer(bench_runner_t *runner, const form_t *form, const char *where,
+                                  const bench_buffer_pool_t *pool, const bench_contents_t *contents,
+                                  uint64_t *wrong) {
   bench_mismatch_t mismatch = {0};
   bench_buffer_t buffer = buffer_of(runner, form, pool, 0);
-  bench_check_compare(&form->values, contents, &buffer, runner->scratch, &mismatch);
-  uint64_t wrong = mismatch.elements + mismatch.stray_bytes;
-  if (wrong > 0) report_mismatch(runner, form, where, &mismatch);
-  return wrong;
+  COLL_TRY(bench_contents_compare(gpu_of(runner), &form->values, contents, &buffer, runner->scratch,
+                                  &mismatch));
+  if (mismatch.elements + mismatch.stray_bytes > 0) {
+    report_mismatch(runner, form, where, &mismatch);
+  }
+  *wrong += mismatch.elements + mismatch.stray_bytes;
+  return COLL_OK;
+}
+
+/* One call on the first pair, filled. */
+static coll_status_t make_checked_call(bench_runner_t *runner, const form_t *form) {
+  timed_form_t context = {
+      .runner = runner, .call = &form->call, .pairs = {pair_of(runner, form, 0)}};
+  COLL_TRY(fill(runner, form));
+  if (runner->settings->launches == 0) return timed_call(&context, 0);
+  COLL_TRY(capture_calls(&context, 1, 1));
+  coll_status_t status = fill(runner, form); /* a call was made */
+  if (status == COLL_OK) status = timed_barrier(&context);
+  if (status == COLL_OK) status = timed_launch(&context, 0);
+  if (status == COLL_OK) status = sync_stream(runner);
+  bench_gpu_free_graph(&context.graph);
+  return status;
 }
 
 static coll_status_t check_form(bench_runner_t *runner, form_t *form, uint64_t *wrong) {
   uint64_t found = 0;
   for (int i = 0; i < runner->settings->checks; i++) {
     form->values.seed = (uint64_t)i + 1;
-    fill(runner, form, 0);
-    bench_buffer_pair_t pair = pair_of(runner, form, 0);
-    COLL_TRY(bench_call_make(&form->call, pair.send, pair.recv));
+    COLL_TRY(make_checked_call(runner, form));
     COLL_TRY(sync_stream(runner));
-    found += check_buffer(runner, form, "receive", &runner->recv, &runner->layout.recv_after);
-    found += check_buffer(runner, form, "send", &runner->send, &runner->layout.send);
+    COLL_TRY(
+        check_buffer(runner, form, "receive", &runner->recv, &runner->layout.recv_after, &found));
+    COLL_TRY(check_buffer(runner, form, "send", &runner->send, &runner->layout.send, &found));
   }
   *wrong = found;
   return COLL_OK;

@@ -10,6 +10,7 @@
 #include "bench/buffer_layout.h"
 #include "bench/buffer_pool.h"
 #include "bench/collectives.h"
+#include "bench/gpu.h"
 #include "bench/result.h"
 #include "bench/rows.h"
 #include "bench/settings.h"
@@ -18,6 +19,9 @@ typedef struct bench_runner {
   const bench_settings_t *settings;
   coll_comm_t comm; /* borrowed */
   coll_stream_t stream;
+  bench_gpu_t gpu;                      /* open if the buffers are a GPU's memory */
+  coll_registration_t registrations[2]; /* of host memory */
+  coll_window_t windows[2];             /* of GPU memory */
   int rank, ranks;
   bench_buffer_pool_t send, recv;
   bench_buffer_layout_t layout;

@@ -19,7 +19,7 @@
 
 static const char *const op_words[] = {"sum", "prod", "max",       "min", "avg", "band",
                                        "bor", "bxor", "premulsum", "all", NULL};
-static const char *const memory_words[] = {"malloc", "coll", NULL};
+static const char *const memory_words[] = {"malloc", "coll", "cuda", "cuda-coll", "auto", NULL};
 static const char *const place_words[] = {"out", "in", "both", NULL};
 static const char *const print_words[] = {"auto", "rows", "brief", NULL};
 
@@ -64,6 +64,8 @@ static const char examples[] =
     "      sizes 8 bytes to 64 MiB, doubling, over two processes\n"
     "  collbench alltoall --threads 4 --sizes 0,4K,1M --algo all\n"
     "      every algorithm, over four threads of one process\n"
+    "  collbench allreduce -g 8 -b 8 -e 1G -f 2\n"
+    "      eight GPUs, with the options of nccl-tests; on one GPU all eight ranks share it\n"
     "  collbench allreduce --threads 4 --mem coll --sizes 4,64K,16M --explain\n"
     "  collrun --hosts a:2,b:2 collbench alltoall --show-routes\n"
     "      predicted times of all algorithms among four ranks, and the chosen one\n"
@@ -74,10 +76,23 @@ static const char examples[] =
 typedef struct raw {
   uint64_t begin, end, step;
   int64_t factor, iterations, warmups, checks, time_ms, misalign, threads;
+  int64_t gpus, gpu_threads, launches;
   int dtype, op, memory, place, print;
   const char *sizes, *counts, *root;
   bool knobs;
 } raw_t;
+
+#define MEMORY_AUTO (BENCH_CUDA_COLL + 1)
+
+const char *bench_memory_name(bench_memory_t memory) {
+  return memory_words[memory];
+}
+
+const char *bench_memory_function(bench_memory_t memory) {
+  static const char *const functions[] = {"malloc", "coll_mem_alloc", "cuMemAlloc",
+                                          "coll_mem_alloc_device"};
+  return functions[memory];
+}
 
 const char *bench_op_name(int op) {
   return op == BENCH_OP_NONE ? "none" : op_words[op];
@@ -269,6 +284,29 @@ static coll_status_t check_op(const raw_t *raw, const bench_settings_t *settings
                    bench_op_name(raw->op));
 }
 
+/* -g, -t, -G and -R as in nccl-tests, whose buffers are always in GPUs' memory. Every rank has a
+ * thread of its own. */
+static coll_status_t finish_gpus(const raw_t *raw, bench_settings_t *settings) {
+  bool counted = raw->gpus > 0 || raw->gpu_threads > 0;
+  int64_t ranks = (raw->gpus > 0 ? raw->gpus : 1) * (raw->gpu_threads > 0 ? raw->gpu_threads : 1);
+  if (counted && raw->threads > 0) {
+    return base_fail(COLL_ERROR_INVALID, "give the number of ranks with -g and -t, or --threads");
+  }
+  settings->threads = (int)(ranks > 1 ? ranks : raw->threads);
+  settings->memory = (bench_memory_t)raw->memory;
+  if (raw->memory == MEMORY_AUTO) settings->memory = counted ? BENCH_CUDA : BENCH_MALLOC;
+  settings->launches = (int)raw->launches;
+  if (bench_memory_is_cuda(settings->memory)) {
+    if (!settings->stream && !settings->explain) return COLL_OK;
+    return base_fail(COLL_ERROR_INVALID, "%s is for memory of the host, not --mem %s",
+                     settings->stream ? "--stream" : "--explain",
+                     bench_memory_name(settings->memory));
+  }
+  if (settings->launches == 0) return COLL_OK;
+  return base_fail(COLL_ERROR_INVALID,
+                   "-G captures calls on memory of GPUs: add --mem cuda, or -g");
+}
+
 static coll_status_t finish(const raw_t *raw, bool ranged, bench_settings_t *settings) {
   choose_dtypes(raw->dtype, settings->dtypes);
   for (int i = 0; i < BENCH_OP_COUNT; i++) {
@@ -283,8 +321,7 @@ static coll_status_t finish(const raw_t *raw, bool ranged, bench_settings_t *set
     settings->places[i] = raw->place == BENCH_PLACE_COUNT || raw->place == i;
   }
   settings->misalign = (size_t)raw->misalign;
-  settings->threads = (int)raw->threads;
-  settings->coll_memory = raw->memory == 1;
+  COLL_TRY(finish_gpus(raw, settings));
   int collectives = 0;
   for (int i = 0; i < COLL_COLLECTIVE_COUNT; i++) collectives += settings->collectives[i];
   settings->brief = raw->print == 2 || (raw->print == 0 && collectives > 1);
@@ -360,8 +397,16 @@ static coll_status_t parse_options(int argc, char **argv, raw_t *raw, bench_sett
        "use these algorithms in turn, such as ring,tree; or all"},
       {0, "plan", BASE_OPTION_TEXT, &settings->plan, "FILE",
        "verify and use this plan, as collplan show or import prints it"},
-      {0, "mem", BASE_OPTION_WORD, &raw->memory, "KIND", "buffers from malloc or coll_mem_alloc",
+      {0, "mem", BASE_OPTION_WORD, &raw->memory, "KIND",
+       "where buffers are from: malloc, coll (coll_mem_alloc), cuda, cuda-coll; auto",
        .words = memory_words},
+      {'g', "ngpus", BASE_OPTION_INTEGER, &raw->gpus, "N",
+       "N GPUs for each of -t threads, each a rank; on fewer GPUs they share them", 0, 4096},
+      {'t', "nthreads", BASE_OPTION_INTEGER, &raw->gpu_threads, "N", "see -g", 0, 4096},
+      {'G', "cudagraph", BASE_OPTION_INTEGER, &raw->launches, "N",
+       "capture the -n calls in a CUDA graph, and time N launches of it", 0, 1000000},
+      {'R', "registered", BASE_OPTION_FLAG, &settings->registered, NULL,
+       "register the buffers with the communicator; those of GPUs as windows"},
       {0, "stream", BASE_OPTION_FLAG, &settings->stream, NULL, "queue the calls on a host stream"},
       {0, "together", BASE_OPTION_FLAG, &settings->together, NULL,
        "start each timed call on all ranks at the same time, on one machine"},
@@ -400,6 +445,7 @@ coll_status_t bench_settings_parse(int argc, char **argv, bench_settings_t *sett
                .checks = 1,
                .dtype = COLL_FLOAT32,
                .place = BENCH_PLACE_COUNT,
+               .memory = MEMORY_AUTO,
                .root = "0"};
   const raw_t untouched = raw;
   bench_settings_t parsed = {0};

@@ -12,6 +12,14 @@
 
 #define BENCH_ROOT_ALL (-1)
 
+/* Where buffers are from. */
+typedef enum bench_memory {
+  BENCH_MALLOC,
+  BENCH_COLL,     /* coll_mem_alloc */
+  BENCH_CUDA,     /* memory of the rank's GPU, which the CUDA driver allocates */
+  BENCH_CUDA_COLL /* the same, of coll_mem_alloc_device */
+} bench_memory_t;
+
 typedef enum bench_place { BENCH_OUT_OF_PLACE, BENCH_IN_PLACE, BENCH_PLACE_COUNT } bench_place_t;
 
 typedef struct bench_settings {
@@ -30,7 +38,10 @@ typedef struct bench_settings {
   int time_ms;     /* approximate limit for the timed calls of a row; 0: no limit */
   size_t misalign; /* elements that buffers begin after an aligned address */
   int threads; /* number of ranks as threads of this process; 0: the launcher starts the ranks */
-  bool coll_memory, stream;
+  bench_memory_t memory;
+  bool stream;      /* a host stream */
+  bool registered;  /* buffers are registered with the communicator */
+  int launches;     /* of a captured graph of all timed calls; 0: calls are not captured */
   bool together;    /* all ranks start each timed call at the same time */
   bool explain;     /* show predicted times instead of measuring */
   bool show_routes; /* show what the ranks' messages go over first */
@@ -46,6 +57,15 @@ void bench_settings_free(bench_settings_t *settings);
 
 /* Whether the algorithm is one of those of --algo. */
 bool bench_settings_select_algo(const bench_settings_t *settings, const char *name);
+
+/* As --mem has it: "malloc". */
+const char *bench_memory_name(bench_memory_t memory);
+/* The function that allocates it. */
+const char *bench_memory_function(bench_memory_t memory);
+
+static inline bool bench_memory_is_cuda(bench_memory_t memory) {
+  return memory == BENCH_CUDA || memory == BENCH_CUDA_COLL;
+}
 
 /* Name of a reduction of the benchmark; "none" for BENCH_OP_NONE. */
 const char *bench_op_name(int op);

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "libtrain/gemm/gemm.h"
+#include "libtrain/parallel/memory.h"
 
 #define TRY_NS UINT64_C(60000000) /* duration of each measurement */
 #define MIN_TRIES 5
@@ -183,19 +184,6 @@ static coll_status_t try_memory(const train_layout_t *layout, train_pool_t *pool
 
 /* ---- the limit ---- */
 
-/* Bytes that AdamW reads and writes: gradients, parameters twice, both moments twice, and the
- * rounded copy of the parameters if there is one. */
-static double update_bytes(const train_layout_t *layout, train_precision_t precision) {
-  const train_dtype_t *stored = train_policy_of(precision)->stored;
-  size_t bytes = train_dtype_bytes(stored[TRAIN_KIND_GRADIENTS]) +
-                 2 * train_dtype_bytes(stored[TRAIN_KIND_PARAMETERS]) +
-                 4 * train_dtype_bytes(stored[TRAIN_KIND_MOMENTS]);
-  if (train_precision_copies_weights(precision)) {
-    bytes += train_dtype_bytes(stored[TRAIN_KIND_WEIGHTS]);
-  }
-  return (double)layout->parameter_count * (double)bytes;
-}
-
 static void print_memory(FILE *out, const char *name, double bytes, double ms) {
   fprintf(out, "%-22s %8.1f MB at %5.1f GB/s %19s %8.1f\n", name, bytes * 1e-6, bytes * 1e-6 / ms,
           "", ms);
@@ -224,7 +212,7 @@ coll_status_t step_limit_measure(const train_layout_t *layout, int rows, train_p
       (double)layout->parameter_count *
       (double)train_dtype_bytes(train_precision_stored(precision, TRAIN_KIND_GRADIENTS));
   limit.norm_ms = read_ms * limit.norm_bytes / floats;
-  limit.update_bytes = update_bytes(layout, precision);
+  limit.update_bytes = (double)layout->parameter_count * (double)train_update_bytes(precision);
   limit.update_ms = update_ms * limit.update_bytes / (UPDATE_PASSES * floats);
   *limit_ms = total_ms(&limit);
   if (out != NULL) print_limit(out, &limit);

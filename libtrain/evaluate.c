@@ -1,4 +1,4 @@
-/* Each rank evaluates different windows; the results are summed. */
+/* Each share of the ranks evaluates different windows; the results are summed. */
 #include "libtrain/evaluate.h"
 
 #include <stdlib.h>
@@ -54,50 +54,48 @@ static void read_window(const evaluation_t *of, uint64_t window, int32_t *tokens
   memset(targets, 0, (size_t)of->context * sizeof *targets);
 }
 
-/* Evaluates windows rank, rank + size, ... All ranks run the same number of passes, because
- * gathering parameters may be collective. A rank without further windows evaluates the first one
- * again and ignores the result. A rank that cannot read its data continues with zeros until all
- * ranks agree on the failure. */
-static coll_status_t evaluate_local(const evaluation_t *of, const train_group_t *group,
-                                    train_model_t *model, const train_param_provider_t *provider,
-                                    int32_t *tokens, double sums[EVALUATED_SUMS]) {
-  int sequences = model->options.sequences, context = of->context;
+/* Evaluates windows share, share + shares, ... All ranks run the same number of passes, because
+ * they are collective. A share without further windows evaluates the first one again and ignores
+ * the result. A rank that cannot read its data continues with zeros until all ranks agree on the
+ * failure. */
+static coll_status_t evaluate_local(const evaluation_t *of, const train_ranks_t *ranks,
+                                    const train_loss_t *computed, int32_t *tokens,
+                                    double sums[EVALUATED_SUMS]) {
+  int sequences = computed->sequences, context = of->context;
   coll_status_t failure = COLL_OK;
   int32_t *targets = tokens + (size_t)sequences * (size_t)context;
-  uint64_t window = (uint64_t)group->rank,
-           pass_windows = (uint64_t)sequences * (uint64_t)group->size;
+  uint64_t window = (uint64_t)ranks->share,
+           pass_windows = (uint64_t)sequences * (uint64_t)ranks->shares;
   for (uint64_t first = 0; first < of->windows; first += pass_windows) {
     int rows = 0;
     double loss;
-    for (; rows < sequences && window < of->windows; rows++, window += (uint64_t)group->size) {
+    for (; rows < sequences && window < of->windows; rows++, window += (uint64_t)ranks->shares) {
       size_t at = (size_t)rows * (size_t)context;
       read_window(of, window, tokens + at, targets + at, &failure);
     }
     if (rows == 0) read_window(of, 0, tokens, targets, &failure);
-    COLL_TRY(
-        train_model_loss(model, provider, tokens, targets, rows > 0 ? rows : 1, context, &loss));
+    COLL_TRY(computed->compute(computed->computer, tokens, targets, rows > 0 ? rows : 1, &loss));
     sums[EVALUATED_LOSS] += rows > 0 ? loss : 0;
+    if (!ranks->leads) continue;
     sums[EVALUATED_TOKENS] += (double)rows * context;
     sums[EVALUATED_BYTES] += text_bytes(of->tokenizer, targets, rows * context);
   }
-  return train_group_agree(group, failure);
+  return train_group_agree(&ranks->all, failure);
 }
 
 coll_status_t train_evaluate(const train_dataset_t *dataset, const train_tokenizer_t *tokenizer,
-                             uint64_t tokens, const train_group_t *group, train_model_t *model,
-                             const train_param_provider_t *provider,
+                             uint64_t tokens, const train_ranks_t *ranks, const train_loss_t *loss,
                              train_evaluation_t *evaluation) {
-  int context = model->layout->config.context;
-  size_t positions = (size_t)model->options.sequences * (size_t)context;
-  const evaluation_t of = evaluation_of(dataset, tokenizer, tokens, context);
+  size_t positions = (size_t)loss->sequences * (size_t)loss->context;
+  const evaluation_t of = evaluation_of(dataset, tokenizer, tokens, loss->context);
   double sums[EVALUATED_SUMS] = {0};
   void *memory = NULL;
   coll_status_t status = base_alloc(2 * positions, sizeof(int32_t), "the evaluation", &memory);
-  COLL_TRY(train_group_agree(group, status));
-  status = evaluate_local(&of, group, model, provider, memory, sums);
+  COLL_TRY(train_group_agree(&ranks->all, status));
+  status = evaluate_local(&of, ranks, loss, memory, sums);
   free(memory);
   COLL_TRY(status);
-  COLL_TRY(train_group_sum_doubles(group, sums, EVALUATED_SUMS));
+  COLL_TRY(train_group_sum_doubles(&ranks->all, sums, EVALUATED_SUMS));
   *evaluation = (train_evaluation_t){.loss = sums[EVALUATED_LOSS] / sums[EVALUATED_TOKENS],
                                      .tokens = (uint64_t)sums[EVALUATED_TOKENS],
                                      .bytes = (uint64_t)sums[EVALUATED_BYTES]};

@@ -22,8 +22,9 @@ needs=(
   "libcriterion-dev module:criterion"
 )
 
-# Launchers that tests start; a test is skipped where its launcher is missing. tools/test --full
-# installs them.
+# Launchers that tests start, and what the front ends for MPI and Python and their tests need; a
+# test is skipped where they are missing. tools/test --launchers installs them. PyTorch is large:
+# its front end is built and tested where -Dtorch_python=PYTHON has it.
 launchers=(
   "openmpi-bin command:mpirun.openmpi"
   "mpich command:mpiexec.hydra"
@@ -31,6 +32,12 @@ launchers=(
   "slurmctld file:/usr/sbin/slurmctld"
   "slurmd file:/usr/sbin/slurmd"
   "libpmix-dev module:pmix"
+  "python3-dev command:python3-config"
+  "libopenmpi-dev command:mpicc.openmpi"
+  "libmpich-dev command:mpicc.mpich"
+  "python3-mpi4py file:/usr/lib/python3/dist-packages/mpi4py/__init__.py"
+  "mypy command:mypy"
+  "python3-numpy file:/usr/lib/python3/dist-packages/numpy/__init__.py"
 )
 
 meson_min=1.0

@@ -1,6 +1,6 @@
 """Reads meson's testlog.json. Prints a line per test program with the number of its test cases, the
 last output of failed programs and the output of the suite "slow", and at the end "N passed, N
-failed". The exit code is 1 if a case failed.
+failed". The exit code is 1 if a case failed. Under a program with skipped cases, a line per reason.
 
 Cases are counted in the output of a program: TAP lines, or the summary line of Criterion. A program
 without either is one case. A program that fails has at least one failed case.
@@ -11,7 +11,8 @@ import sys
 
 LINES_SHOWN = 40
 TAP_CASE = re.compile(r"^(not )?ok\b[^#\n]*(# *skip)?", re.MULTILINE | re.IGNORECASE)
-TAP_PLAN = re.compile(r"^1\.\.(\d+)", re.MULTILINE)
+TAP_PLAN = re.compile(r"^1\.\.(\d+)( *# *skip)?", re.MULTILINE | re.IGNORECASE)
+TAP_REASON = re.compile(r"^(?:ok\b|1\.\.0)[^#\n]*# *skip[: ]*(.*)", re.MULTILINE | re.IGNORECASE)
 CRITERION = re.compile(r"Tested: \S*?(\d+)\S* \| Passing: \S*?(\d+)\S* \| Failing: \S*?(\d+)\S* "
                        r"\| Crashing: \S*?(\d+)")
 
@@ -27,6 +28,7 @@ def count_cases(test):
             skipped += bool(skip)
             failed += bool(bad) and not skip
             passed += not bad and not skip
+        skipped += bool(plan.group(2))  # all cases: there is no line of any
         failed += max(0, int(plan.group(1)) - passed - failed - skipped)  # did not run
     elif summary:
         _, passed, failed, crashed = (int(n) for n in summary.groups())
@@ -53,6 +55,17 @@ def describe(test, counts):
     return "%-5s %-24s %7.1f s  %s%s" % (mark, name, test["duration"], ", ".join(parts), how)
 
 
+def skip_reasons(test):
+    """A line for each reason why cases were skipped, with their number."""
+    reasons = TAP_REASON.findall(test.get("stdout") or "")
+    lines = []
+    for why in dict.fromkeys(reasons):
+        times = reasons.count(why)
+        lines.append("      | %sskipped: %s\n" % ("%d " % times if times > 1 else "",
+                                               why or "no reason is given"))
+    return "".join(lines)
+
+
 def last_lines(test):
     output = (test.get("stdout") or "") + (test.get("stderr") or "")
     lines = [line for line in output.split("\n") if line.strip() and not line.startswith("ok ")]
@@ -75,6 +88,7 @@ def main():
         counts = count_cases(test)
         total = [a + b for a, b in zip(total, counts)]
         print(describe(test, counts))
+        print(skip_reasons(test), end="")
         print(last_lines(test) if counts[1] else report(test), end="")
     skipped = ", %d skipped" % total[2] if total[2] else ""
     print("\n%d passed, %d failed%s" % (total[0], total[1], skipped))

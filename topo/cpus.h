@@ -5,6 +5,7 @@
 #ifndef TOPO_CPUS_H
 #define TOPO_CPUS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define TOPO_CPUS_MAX 1024
@@ -16,7 +17,16 @@ typedef struct topo_cpus {
 /* Hardware threads that the calling thread may run on; empty if the kernel does not report them. */
 topo_cpus_t topo_cpus_own(void);
 
+/* The list in a file of the kernel, such as "0-3,8,10-11". False, and empty: the file is missing or
+ * has something else. */
+bool topo_cpus_read(const char *path, topo_cpus_t *cpus);
+
 void topo_cpus_add(topo_cpus_t *cpus, const topo_cpus_t *more);
 int topo_cpus_count(const topo_cpus_t *cpus);
+
+bool topo_cpus_have(const topo_cpus_t *cpus, int cpu);
+void topo_cpus_set(topo_cpus_t *cpus, int cpu); /* adds one */
+bool topo_cpus_contain(const topo_cpus_t *all, const topo_cpus_t *some);
+int topo_cpus_first(const topo_cpus_t *cpus); /* TOPO_CPUS_MAX: there is none */
 
 #endif

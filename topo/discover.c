@@ -1,14 +1,12 @@
 /* Finds the node of each device that sysfs and NVML report by its PCI function, and adds nodes for
- * devices that hwloc does not know, such as those of some virtual machines. */
+ * devices that are not there yet, such as those of some virtual machines. */
 #include "topo/discover.h"
 
-#include <hwloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
-#include "topo/hwloc_graph.h"
 #include "topo/kinds_build.h"
 #include "topo/nvml.h"
 #include "topo/sysfs.h"
@@ -59,7 +57,7 @@ static int32_t numa_node(const topo_graph_t *graph, int32_t number) {
   return HOST;
 }
 
-/* Adds a device that hwloc does not know, linked to the NUMA node near it or to all packages. */
+/* Adds a device that is not there yet, linked to the NUMA node near it or to all packages. */
 static known_t *add_device(devices_t *d, topo_kind_t kind, int64_t address, int32_t numa) {
   topo_graph_t *graph = d->b.graph;
   int32_t parent = numa_node(graph, numa);
@@ -177,27 +175,11 @@ coll_status_t topo_discover_devices(topo_graph_t *graph, const int64_t addresses
   return d.b.status;
 }
 
-static coll_status_t discover(hwloc_topology_t topology, topo_graph_t **graph) {
+coll_status_t topo_discover(topo_graph_t **graph) {
   int64_t *addresses;
-  topo_hwloc_keep_io(topology);
-  hwloc_topology_set_flags(topology, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
-  if (hwloc_topology_load(topology) != 0) {
-    return base_fail_errno(COLL_ERROR_SYSTEM, "hwloc cannot read this machine's topology");
-  }
-  COLL_TRY(topo_graph_from_hwloc(topology, graph, &addresses));
+  COLL_TRY(topo_discover_host(graph, &addresses));
   coll_status_t status = topo_discover_devices(*graph, addresses, TOPO_SYSFS, TOPO_NVML_LIBRARY);
   free(addresses);
-  return status;
-}
-
-coll_status_t topo_discover(topo_graph_t **graph) {
-  hwloc_topology_t topology;
-  *graph = NULL;
-  if (hwloc_topology_init(&topology) != 0) {
-    return base_fail_errno(COLL_ERROR_SYSTEM, "hwloc cannot start");
-  }
-  coll_status_t status = discover(topology, graph);
-  hwloc_topology_destroy(topology);
   if (status != COLL_OK) {
     topo_graph_free(*graph);
     *graph = NULL;

@@ -28,8 +28,8 @@ static bool find_file(char path[BASE_CACHE_PATH_BYTES]) {
 static bool write_key(char key[KEY_BYTES]) {
   char identity[TOPO_HOST_BYTES];
   if (topo_host_identity(identity) != COLL_OK) return false;
-  snprintf(key, KEY_BYTES, "topology %d, %s, devices %016" PRIx64 "\n", FORMAT, identity,
-           topo_sysfs_digest(TOPO_SYSFS));
+  snprintf(key, KEY_BYTES, "topology %d by %s, %s, devices %016" PRIx64 "\n", FORMAT,
+           topo_discover_source, identity, topo_sysfs_digest(TOPO_SYSFS));
   return true;
 }
 

@@ -5,53 +5,10 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/memory.h"
 
-#define LIST_BYTES 4096
 #define NODES_MAX 1024
-
-/* ---- lists of cpus ------------------------------------------------------------------------- */
-
-/* Parses "0-3,8,10-11"; the kernel's order is ascending. False if the file is missing or wrong. */
-static bool read_list(const char *path, topo_cpus_t *cpus) {
-  char text[LIST_BYTES];
-  FILE *file = fopen(path, "re");
-  memset(cpus, 0, sizeof *cpus);
-  if (file == NULL) return false;
-  bool has_text = fgets(text, sizeof text, file) != NULL;
-  fclose(file);
-  for (char *at = text; has_text && *at != '\n' && *at != '\0';) {
-    char *end;
-    unsigned long first = strtoul(at, &end, 10), last = first;
-    if (end == at) return false;
-    if (*end == '-') last = strtoul(end + 1, &end, 10);
-    for (unsigned long cpu = first; cpu <= last && cpu < TOPO_CPUS_MAX; cpu++) {
-      cpus->words[cpu / 64] |= UINT64_C(1) << cpu % 64;
-    }
-    if (*end != ',' && *end != '\n' && *end != '\0') return false;
-    at = *end == ',' ? end + 1 : end;
-  }
-  return has_text;
-}
-
-static bool contains(const topo_cpus_t *all, const topo_cpus_t *some) {
-  for (int i = 0; i < TOPO_CPUS_MAX / 64; i++) {
-    if ((some->words[i] & ~all->words[i]) != 0) return false;
-  }
-  return true;
-}
-
-static bool has(const topo_cpus_t *cpus, int cpu) {
-  return (cpus->words[cpu / 64] >> cpu % 64 & 1) != 0;
-}
-
-static int first_of(const topo_cpus_t *cpus) {
-  int cpu = 0;
-  while (cpu < TOPO_CPUS_MAX && !has(cpus, cpu)) cpu++;
-  return cpu;
-}
 
 /* ---- homes --------------------------------------------------------------------------------- */
 
@@ -59,11 +16,12 @@ static int16_t numa_of(const char *root, const topo_cpus_t *cpus) {
   char path[PATH_MAX];
   topo_cpus_t nodes, node_cpus;
   snprintf(path, sizeof path, "%s/devices/system/node/online", root);
-  if (!read_list(path, &nodes)) return TOPO_HOME_NONE;
+  if (!topo_cpus_read(path, &nodes)) return TOPO_HOME_NONE;
   for (int node = 0; node < NODES_MAX; node++) {
-    if (!has(&nodes, node)) continue;
+    if (!topo_cpus_have(&nodes, node)) continue;
     snprintf(path, sizeof path, "%s/devices/system/node/node%d/cpulist", root, node);
-    if (read_list(path, &node_cpus) && contains(&node_cpus, cpus)) return (int16_t)node;
+    if (topo_cpus_read(path, &node_cpus) && topo_cpus_contain(&node_cpus, cpus))
+      return (int16_t)node;
   }
   return TOPO_HOME_NONE;
 }
@@ -71,9 +29,10 @@ static int16_t numa_of(const char *root, const topo_cpus_t *cpus) {
 static int16_t package_of(const char *root, const topo_cpus_t *cpus) {
   char path[PATH_MAX], text[16] = "";
   topo_cpus_t siblings;
-  int cpu = first_of(cpus);
+  int cpu = topo_cpus_first(cpus);
   snprintf(path, sizeof path, "%s/devices/system/cpu/cpu%d/topology/core_siblings_list", root, cpu);
-  if (!read_list(path, &siblings) || !contains(&siblings, cpus)) return TOPO_HOME_NONE;
+  if (!topo_cpus_read(path, &siblings) || !topo_cpus_contain(&siblings, cpus))
+    return TOPO_HOME_NONE;
   snprintf(path, sizeof path, "%s/devices/system/cpu/cpu%d/topology/physical_package_id", root,
            cpu);
   FILE *file = fopen(path, "re");

@@ -161,17 +161,6 @@ static void add_cores(walk_t *w) {
 
 typedef enum device { NO_DEVICE, A_GPU, A_NIC } device_t;
 
-/* Display controllers that compute nothing, by the vendor of the PCI function: ASPEED and Matrox
- * (management processors), Bochs, Cirrus, virtio, VMware, VirtualBox, Hyper-V. */
-static bool is_display_only(unsigned vendor) {
-  static const unsigned vendors[] = {0x1a03, 0x102b, 0x1234, 0x1b36, 0x1013,
-                                     0x1af4, 0x15ad, 0x80ee, 0x1414};
-  for (size_t i = 0; i < sizeof vendors / sizeof vendors[0]; i++) {
-    if (vendors[i] == vendor) return true;
-  }
-  return false;
-}
-
 /* The first device of the operating system of one of two types that a PCI function has. */
 static hwloc_obj_t os_device(hwloc_obj_t function, hwloc_obj_osdev_type_t type,
                              hwloc_obj_osdev_type_t other) {
@@ -190,11 +179,10 @@ static hwloc_obj_t network_device(hwloc_obj_t function) {
 
 static device_t device_of(hwloc_obj_t function) {
   const struct hwloc_pcidev_attr_s *pci = &function->attr->pcidev;
-  unsigned class_of = pci->class_id >> 8; /* PCI Code and ID Assignment Specification */
   if (network_device(function) != NULL) return A_NIC;
-  bool is_gpu = (class_of == 0x03 && !is_display_only(pci->vendor_id)) || class_of == 0x12 ||
+  bool is_gpu = topo_pci_is_gpu(pci->class_id, pci->vendor_id) ||
                 os_device(function, HWLOC_OBJ_OSDEV_COPROC, HWLOC_OBJ_OSDEV_COPROC) != NULL;
-  if (!is_gpu && !is_display_only(pci->vendor_id)) {
+  if (!is_gpu && !topo_pci_is_display_only(pci->vendor_id)) {
     is_gpu = os_device(function, HWLOC_OBJ_OSDEV_GPU, HWLOC_OBJ_OSDEV_GPU) != NULL;
   }
   return is_gpu ? A_GPU : NO_DEVICE;

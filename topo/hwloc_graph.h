@@ -16,7 +16,7 @@
  *   OpenFabrics first.
  *
  * hwloc reports neither latencies nor bandwidths of memory and caches. The graph has the typical
- * values below, which are assumed.
+ * values of topo/kinds_build.h, which are assumed.
  */
 #ifndef TOPO_HWLOC_GRAPH_H
 #define TOPO_HWLOC_GRAPH_H
@@ -25,13 +25,6 @@
 
 #include "topo/graph.h"
 #include "topo/pci.h"
-
-/* GB/s per direction. */
-#define TOPO_TYPICAL_CACHE_GBS 50.0    /* a core and a shared cache */
-#define TOPO_TYPICAL_MEMORY_GBS 204.8  /* 8 channels of DDR4-3200 */
-#define TOPO_TYPICAL_PACKAGES_GBS 62.4 /* between packages: 3 UPI links of 10.4 GT/s */
-#define TOPO_TYPICAL_PCIE_GBS 15.8     /* x16 of PCIe 3.0 */
-#define TOPO_TYPICAL_CACHE_US 0.05     /* other latencies: topo/kinds_build.h */
 
 struct hwloc_topology;
 
@@ -47,7 +40,7 @@ void topo_hwloc_keep_io(struct hwloc_topology *topology);
 /* *graph: of a text in hwloc's XML format; it need not end in a null character. hwloc does not
  * check all that it reads, and crashes at some files, so a child process reads it. The caller frees
  * *graph. COLL_ERROR_INVALID: hwloc cannot read it; the message has the file's name.
- * COLL_ERROR_SYSTEM: no process can be made. */
+ * COLL_ERROR_SYSTEM: no process can be made. COLL_ERROR_UNSUPPORTED: built without hwloc. */
 coll_status_t topo_graph_from_hwloc_xml(const char *text, size_t bytes, const char *file_name,
                                         topo_graph_t **graph);
 

@@ -6,7 +6,8 @@
  *            a parent comes before what it contains; "parent" and "model" may be missing
  *   "links"  [{"a": "host0/gpu0", "b": "host0/nvswitch", "class": "nvlink", "count": 18,
  *            "gigabytes_per_s": 25, "latency_us": 0.5}, ...]; "count" may be missing: 1
- * Units and kinds are those of topo/graph.h.
+ * Units and kinds are those of topo/graph.h. In a library that is built without jansson, all of
+ * them return COLL_ERROR_UNSUPPORTED.
  */
 #ifndef TOPO_JSON_H
 #define TOPO_JSON_H

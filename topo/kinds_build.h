@@ -1,5 +1,5 @@
-/* Construction of a graph step by step, for kinds.c and kinds_network.c. The first failure is kept,
- * so that no step needs a check. */
+/* Construction of a graph step by step, of a machine's kind or of what a machine reports. The first
+ * failure is kept, so that no step needs a check. */
 #ifndef TOPO_KINDS_BUILD_H
 #define TOPO_KINDS_BUILD_H
 
@@ -11,6 +11,13 @@
 #define TOPO_PCIE_US 0.3
 #define TOPO_NIC_US 0.6    /* between NIC and switch */
 #define TOPO_SWITCH_US 0.3 /* between switches */
+
+/* Typical bandwidths in GB/s per direction of what neither hwloc nor sysfs reports, assumed. */
+#define TOPO_TYPICAL_CACHE_GBS 50.0    /* a core and a shared cache */
+#define TOPO_TYPICAL_MEMORY_GBS 204.8  /* 8 channels of DDR4-3200 */
+#define TOPO_TYPICAL_PACKAGES_GBS 62.4 /* between packages: 3 UPI links of 10.4 GT/s */
+#define TOPO_TYPICAL_PCIE_GBS 15.8     /* x16 of PCIe 3.0 */
+#define TOPO_TYPICAL_CACHE_US 0.05
 
 typedef struct topo_builder {
   topo_graph_t *graph;

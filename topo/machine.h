@@ -1,7 +1,7 @@
 /*
- * The machine as far as the calling thread may use it: cores, NUMA nodes and caches, found by hwloc
- * and restricted to the affinity mask and cgroup. Also divides the cores among the ranks of one
- * machine and binds a rank to its cores.
+ * The machine as far as the calling thread may use it: cores, NUMA nodes and caches, found by
+ * hwloc, or without it in sysfs, and restricted to the affinity mask and cgroup. Also divides the
+ * cores among the ranks of one machine and binds a rank to its cores.
  */
 #ifndef TOPO_MACHINE_H
 #define TOPO_MACHINE_H
@@ -20,8 +20,8 @@ typedef struct topo_facts {
   size_t l3_bytes; /* size of one L3 cache; 0 if there is none */
 } topo_facts_t;
 
-/* A contiguous range of cores in hwloc's order, which groups the cores of a cache, a NUMA node and
- * a package. count 0: no cores assigned, the rank stays unbound. */
+/* A contiguous range of cores, in an order that groups the cores of a cache, a NUMA node and a
+ * package. count 0: no cores assigned, the rank stays unbound. */
 typedef struct topo_share {
   int first, count;
 } topo_share_t;

@@ -6,27 +6,29 @@
 
 #include "base/memory.h"
 
-static coll_status_t add_host(topo_graph_t *graph, int32_t hub, int32_t rank, double speed,
-                              int32_t *node) {
+static coll_status_t add_host(topo_graph_t *graph, int32_t hub, int32_t rank, bool inside,
+                              double speed, int32_t *node) {
   char name[32];
+  double assumed = inside ? TOPO_STAR_INSIDE_GIGABYTES_PER_S : TOPO_STAR_GIGABYTES_PER_S;
   snprintf(name, sizeof name, "host-of-rank-%d", rank);
   COLL_TRY(topo_graph_add_node(graph, TOPO_HOST, TOPO_NONE, name, node));
-  const topo_link_t link = {.a = *node,
-                            .b = hub,
-                            .link_class = TOPO_CLASS_ETHERNET,
-                            .count = 1,
-                            .gigabytes_per_s = speed > 0 ? speed : TOPO_STAR_GIGABYTES_PER_S,
-                            .latency_us = TOPO_STAR_LATENCY_US};
+  const topo_link_t link = {
+      .a = *node,
+      .b = hub,
+      .link_class = TOPO_CLASS_ETHERNET,
+      .count = 1,
+      .gigabytes_per_s = speed > 0 ? speed : assumed,
+      .latency_us = inside ? TOPO_STAR_INSIDE_LATENCY_US : TOPO_STAR_LATENCY_US};
   return topo_graph_add_link(graph, &link);
 }
 
 static coll_status_t add_hosts(topo_graph_t *graph, int32_t size, const int32_t host_of[],
-                               const double gigabytes_per_s[], int32_t node_of[]) {
+                               const double gigabytes_per_s[], bool inside, int32_t node_of[]) {
   int32_t hub;
   COLL_TRY(topo_graph_add_node(graph, TOPO_SWITCH, TOPO_NONE, "network", &hub));
   for (int32_t rank = 0; rank < size; rank++) {
     if (host_of[rank] == rank) {
-      COLL_TRY(add_host(graph, hub, rank, gigabytes_per_s[rank], &node_of[rank]));
+      COLL_TRY(add_host(graph, hub, rank, inside, gigabytes_per_s[rank], &node_of[rank]));
     } else {
       node_of[rank] = node_of[host_of[rank]];
     }
@@ -35,13 +37,14 @@ static coll_status_t add_hosts(topo_graph_t *graph, int32_t size, const int32_t 
 }
 
 coll_status_t topo_star_fabric(int32_t size, const int32_t host_of[],
-                               const double gigabytes_per_s[], topo_fabric_t **fabric) {
+                               const double gigabytes_per_s[], bool is_one_machine,
+                               topo_fabric_t **fabric) {
   topo_graph_t *graph;
   int32_t *node_of;
   COLL_TRY(base_alloc((size_t)size, sizeof *node_of, "nodes of ranks", (void **)&node_of));
   coll_status_t status = topo_graph_create("hosts", &graph);
   if (status != COLL_OK) goto free_nodes;
-  status = add_hosts(graph, size, host_of, gigabytes_per_s, node_of);
+  status = add_hosts(graph, size, host_of, gigabytes_per_s, is_one_machine, node_of);
   if (status == COLL_OK) {
     status = topo_fabric_create(graph, size, node_of, fabric);
   } else {

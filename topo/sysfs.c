@@ -13,7 +13,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 
-#define LINE_BYTES 256
+#define LINE_BYTES TOPO_SYSFS_LINE_BYTES
 
 /* Writes a path; one that is too long is cut off, and names no file. */
 static void write_path(char path[PATH_MAX], const char *format, ...)
@@ -26,9 +26,8 @@ static void write_path(char path[PATH_MAX], const char *format, ...) {
   va_end(list);
 }
 
-/* The first line of folder/name/file; "" if there is none. */
-static void read_line(const char *folder, const char *name, const char *file_name,
-                      char line[LINE_BYTES]) {
+void topo_sysfs_line(const char *folder, const char *name, const char *file_name,
+                     char line[TOPO_SYSFS_LINE_BYTES]) {
   char path[PATH_MAX];
   line[0] = '\0';
   write_path(path, "%s/%s/%s", folder, name, file_name);
@@ -65,8 +64,7 @@ static void for_each(const char *folder, visit_t *visit, void *context) {
 
 /* ---- PCI addresses ------------------------------------------------------------------------- */
 
-/* "0000:3b:00.1" */
-static bool parse_address(const char *name, int64_t *address) {
+bool topo_sysfs_parse_address(const char *name, int64_t *address) {
   unsigned long part[4];
   static const char ends[] = "::.";
   for (int i = 0; i < 4; i++) {
@@ -91,7 +89,7 @@ static int64_t address_of(const char *device) {
   for (char *at = path, *next; at != NULL; at = next) {
     next = strchr(at, '/');
     if (next != NULL) *next++ = '\0';
-    parse_address(at, &address);
+    topo_sysfs_parse_address(at, &address);
   }
   return address;
 }
@@ -115,7 +113,7 @@ static topo_sysfs_nic_t *add_nic(nics_t *found, const char *folder, const char *
   topo_sysfs_nic_t *nic = &found->nics[found->count++];
   *nic = (topo_sysfs_nic_t){.address = address_of(path)};
   snprintf(nic->name, sizeof nic->name, "%.*s", TOPO_NAME_BYTES - 1, name);
-  read_line(folder, name, "device/numa_node", line);
+  topo_sysfs_line(folder, name, "device/numa_node", line);
   nic->numa = (int32_t)leading_number(line, -1);
   return nic;
 }
@@ -124,12 +122,12 @@ static topo_sysfs_nic_t *add_nic(nics_t *found, const char *folder, const char *
 static void add_port(void *context, const char *folder, const char *name) {
   topo_sysfs_nic_t *nic = context;
   char line[LINE_BYTES];
-  read_line(folder, name, "state", line);
+  topo_sysfs_line(folder, name, "state", line);
   if (line[0] != '\0' && strstr(line, "ACTIVE") == NULL) return;
-  read_line(folder, name, "rate", line);
+  topo_sysfs_line(folder, name, "rate", line);
   double rate = leading_number(line, 0);
   if (rate > 0) nic->gigabytes_per_s += rate / 8;
-  read_line(folder, name, "link_layer", line);
+  topo_sysfs_line(folder, name, "link_layer", line);
   if (strcmp(line, "InfiniBand") == 0) nic->is_infiniband = true;
 }
 
@@ -148,7 +146,7 @@ static void add_net(void *context, const char *folder, const char *name) {
   char line[LINE_BYTES];
   topo_sysfs_nic_t *nic = add_nic(context, folder, name);
   if (nic == NULL) return;
-  read_line(folder, name, "speed", line);
+  topo_sysfs_line(folder, name, "speed", line);
   double speed = leading_number(line, 0);
   if (speed > 0) nic->gigabytes_per_s = speed / 8000;
 }
@@ -197,6 +195,6 @@ uint64_t topo_sysfs_digest(const char *root) {
     for_each(path, lists[i].visit, &digest);
     digest = base_text_hash(digest, "\n");
   }
-  read_line(root, "devices/system/cpu", "online", line);
+  topo_sysfs_line(root, "devices/system/cpu", "online", line);
   return base_text_hash(digest, line);
 }

@@ -25,6 +25,14 @@ typedef struct topo_sysfs_nic {
  * COLL_ERROR_MEMORY. */
 coll_status_t topo_sysfs_nics(const char *root, topo_sysfs_nic_t **nics, size_t *count);
 
+/* The first line of folder/name/file_name; "" if there is none. */
+#define TOPO_SYSFS_LINE_BYTES 256
+void topo_sysfs_line(const char *folder, const char *name, const char *file_name,
+                     char line[TOPO_SYSFS_LINE_BYTES]);
+
+/* The address of a PCI function from its name, "0000:3b:00.1". */
+bool topo_sysfs_parse_address(const char *name, int64_t *address);
+
 /* Differs, but for chance, if the PCI functions, network devices or online cpus do. Reads names
  * only, which takes some 100 us. */
 uint64_t topo_sysfs_digest(const char *root);

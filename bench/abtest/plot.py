@@ -1,6 +1,7 @@
 """The outcome of bench/ab as an SVG: a panel per unit, speed over size, the interval of each row as
 a bar, and that of A/A shaded behind it. A grid: a line of panels per collective, a column per
 number of ranks and kind of memory."""
+import collections
 import math
 
 from abtest import rows, verdict
@@ -16,7 +17,12 @@ COLORS = {verdict.LOST: "#c62828", verdict.ACCEPTED: "#d9822b", verdict.GAINED: 
           verdict.EVEN: "#0b5fd0", verdict.UNKNOWN: "#8a93a3"}
 TICKS = (1, 0.25, 4, 0.5, 2, 0.8, 1.25, 0.9, 1.1)  # the first ones first where there is no room
 TICK_GAP = 13
-AXES = {1: SOFT, verdict.SPEED_MIN: "#e08a8a"}
+LIMIT = "#e08a8a"
+
+# Of a comparison of another tool: what the speed is, what A/A is, and where rows begin to lose.
+Labels = collections.namedtuple("Labels", "title same speed_min")
+BUILDS = Labels("Speed of NEW as a multiple of OLD's, by size",
+                "A/A: OLD / copy of OLD, 95 % interval", verdict.SPEED_MIN)
 
 
 def bounds(estimate):
@@ -33,8 +39,9 @@ def scale_of(found):
 class Panel:
     """found: [(row, Judgement)] of one unit, drawn at (left, top)."""
 
-    def __init__(self, found, scale, left, top):
+    def __init__(self, found, scale, left, top, speed_min):
         self.found, self.scale, self.left, self.top = found, scale, left, top
+        self.speed_min = speed_min
         self.step = PANEL_WIDTH / len(found)
 
     def x(self, index):
@@ -60,8 +67,8 @@ class Panel:
             yield '<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s"/>' % (
                 self.x(index) - self.step / 2, self.y(high), self.step,
                 max(self.y(low) - self.y(high), 1), BAND)
-        for tick in (1, verdict.SPEED_MIN):
-            yield plot.line(self.left, self.y(tick), right, self.y(tick), AXES[tick])
+        for tick, color in ((1, SOFT), (self.speed_min, LIMIT)):
+            yield plot.line(self.left, self.y(tick), right, self.y(tick), color)
         for tick in self.ticks():
             yield plot.text(self.left - 6, self.y(tick) + 3.6, "%g" % tick, "tick", "end")
         name = rows.unit_name(rows.Unit(row["collective"], row["ranks"], row["memory"], ()))
@@ -101,7 +108,7 @@ def column_of(cell, columns):
                 if column == cell or (cell[1] == "" and column[0] == cell[0]))
 
 
-def legend(left, y):
+def legend(left, y, labels):
     words = ((verdict.EVEN, "neither"), (verdict.LOST, "lost"), (verdict.ACCEPTED, "accepted"),
              (verdict.GAINED, "gained"))
     for index, (kind, word) in enumerate(words):
@@ -109,12 +116,12 @@ def legend(left, y):
                                                                  COLORS[kind])
         yield plot.text(left + 90 * index + 9, y, word, "note")
     yield '<rect x="%.1f" y="%.1f" width="14" height="10" fill="%s"/>' % (left + 360, y - 9, BAND)
-    yield plot.text(left + 380, y, "A/A: OLD / copy of OLD, 95 % interval", "note")
-    yield plot.line(left + 620, y - 4, left + 636, y - 4, AXES[verdict.SPEED_MIN])
-    yield plot.text(left + 642, y, "%g" % verdict.SPEED_MIN, "note")
+    yield plot.text(left + 380, y, labels.same, "note")
+    yield plot.line(left + 620, y - 4, left + 636, y - 4, LIMIT)
+    yield plot.text(left + 642, y, "%.2f" % labels.speed_min, "note")
 
 
-def draw(found, notes):
+def draw(found, notes, labels=BUILDS):
     """found: [(row, Judgement or None)]. The SVG's text; notes are the lines under its title."""
     grid = grid_of(found)
     cells = {cell for line in grid.values() for cell in line}
@@ -129,14 +136,14 @@ def draw(found, notes):
              'viewBox="0 0 %d %d">' % (width, height, width, height),
              "<style>%s</style>" % plot.STYLE,
              '<rect width="100%" height="100%" fill="white"/>',
-             plot.text(MARGIN_LEFT, 42, "Speed of NEW as a multiple of OLD's, by size", "title")]
+             plot.text(MARGIN_LEFT, 42, labels.title, "title")]
     for index, note in enumerate(notes):
         parts.append(plot.text(MARGIN_LEFT, 64 + LINE_HEIGHT * index, note, "note"))
-    parts.extend(legend(MARGIN_LEFT, 64 + LINE_HEIGHT * (len(notes) + 0.5)))
+    parts.extend(legend(MARGIN_LEFT, 64 + LINE_HEIGHT * (len(notes) + 0.5), labels))
     scale = scale_of([pair for pair in found if pair[1]])
     for number, line in enumerate(grid.values()):
         for cell, panel in line.items():
             left = column_of(cell, columns) * cell_width + MARGIN_LEFT
             top = head + number * cell_height + MARGIN_TOP
-            parts.extend(Panel(panel, scale, left, top).draw())
+            parts.extend(Panel(panel, scale, left, top, labels.speed_min).draw())
     return "\n".join(parts + ["</svg>"])

@@ -29,8 +29,8 @@ def end_group(process, number):
         os.killpg(process.pid, number)
 
 
-def run_command(command, environment, seconds_max=LAUNCH_SECONDS_MAX):
-    """Returns the standard output. Raises Failure with the first line of standard error."""
+def run_both(command, environment, seconds_max):
+    """Returns standard output and standard error. Raises Failure with the latter's first line."""
     full_environment = dict(configurations.clean_environment(), **environment)
     with subprocess.Popen(command, env=full_environment, text=True, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -50,7 +50,12 @@ def run_command(command, environment, seconds_max=LAUNCH_SECONDS_MAX):
         raise configurations.Failure("exit code %d: %s" % (process.returncode,
                                                        lines[0] if lines else "no message"),
                                  output, errors)
-    return output
+    return output, errors
+
+
+def run_command(command, environment, seconds_max=LAUNCH_SECONDS_MAX):
+    """Returns the standard output. Raises Failure with the first line of standard error."""
+    return run_both(command, environment, seconds_max)[0]
 
 
 def clock_text(seconds):

@@ -29,7 +29,8 @@ MAX = ctypes.CFUNCTYPE(MESSAGE, ctypes.c_void_p, ctypes.POINTER(ctypes.c_double)
 class Library(ctypes.Structure):
     _fields_ = [("name", ctypes.c_char_p), ("rank", ctypes.c_int), ("ranks", ctypes.c_int),
                 ("context", ctypes.c_void_p), ("supports", SUPPORTS), ("call", CALL),
-                ("barrier", BARRIER), ("max", MAX)]
+                ("barrier", BARRIER), ("max", MAX), ("complete", ctypes.c_void_p),
+                ("gpu", ctypes.c_void_p)]
 
 
 def view(address, count):
@@ -148,7 +149,7 @@ def main():
     peer = Peer(measure, rank, ranks)
     library = Library(("Gloo of PyTorch " + torch.__version__).encode(), rank, ranks, None,
                       SUPPORTS(peer.supports), CALL(peer.call), BARRIER(peer.barrier),
-                      MAX(peer.max))
+                      MAX(peer.max), None, None)
     words = [word.encode() for word in ["gloo_torch.py", *sys.argv[2:]]]
     code = measure.peers_measure(len(words), (ctypes.c_char_p * (len(words) + 1))(*words, None),
                                  ctypes.byref(library))

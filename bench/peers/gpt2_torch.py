@@ -6,12 +6,15 @@ the attention is written out and AdamW is the default one. Where torch.compile o
 of fp16 is missing, the exit code is 69 (EX_UNAVAILABLE).
 
 Without --text: takes an untimed step on random tokens, prints a line of JSON that describes the
-setup, and answers each line "steps N" on standard input with {"ms": [...]}, until it ends.
+setup, and answers each line "steps N" on standard input with {"ms": [...]}, until it ends. With
+--ddp it is one of the ranks of a launcher, which divide the batch by DistributedDataParallel over
+Gloo; rank 0 reads and prints.
 
 With --text: loads --weights and prints {"losses": [...]} of --steps steps on the file's bytes. A
 sequence of a step starts where that of bench/step does (step_rank.h)."""
 import argparse
 import contextlib
+import datetime
 import functools
 import json
 import math
@@ -20,6 +23,7 @@ import sys
 import time
 
 import torch
+from torch import distributed as dist
 from torch import nn
 from torch.nn import functional as F
 
@@ -97,6 +101,7 @@ def parse_arguments():
     add("--exact-norm", action="store_true", help="compute the norm of gradients in float64")
     add("--compile", action="store_true", help="torch.compile")
     add("--threads", type=int, default=0, help="0: PyTorch's choice (0)")
+    add("--ddp", action="store_true", help="be a rank of a launcher, without --text")
     add("--weights", metavar="FILE", help="safetensors with Hugging Face's names")
     add("--text", metavar="FILE", help="train on its bytes")
     add("--steps", type=int, default=20, help="with --text (20)")
@@ -175,6 +180,8 @@ class Trainer:
             self.model.to(torch.bfloat16)
         self.optimizer, self.fused = optimizer_of(self.model)
         self.run = torch.compile(self.model) if options.compile else self.model
+        if options.ddp:
+            self.run = nn.parallel.DistributedDataParallel(self.model)
         self.autocast = AUTOCAST.get(options.precision)
         self.clip = clip_exactly if options.exact_norm else clip
         self.scaler = (torch.amp.GradScaler("cpu", init_scale=1024)
@@ -208,18 +215,35 @@ def print_line(values):
     print(json.dumps(values), flush=True)
 
 
+def requests(options):
+    """The numbers of steps that standard input asks for; of rank 0 on all ranks."""
+    if not options.ddp:
+        yield from (int(line.split()[1]) for line in sys.stdin)
+        return
+    count = torch.ones(1, dtype=torch.long)
+    while count.item() > 0:
+        if dist.get_rank() == 0:
+            count[0] = int((sys.stdin.readline() or "end 0").split()[1])
+        dist.broadcast(count, 0)
+        if count.item() > 0:
+            yield count.item()
+
+
 def serve(options, trainer):
     batch = random_batch(options)
     trainer.step(*batch)
-    print_line({"version": torch.__version__, "threads": torch.get_num_threads(),
-                "fused": trainer.fused, "bound": os.environ.get("OMP_PROC_BIND", "")})
-    for line in sys.stdin:
+    prints = not options.ddp or dist.get_rank() == 0
+    if prints:
+        print_line({"version": torch.__version__, "threads": torch.get_num_threads(),
+                    "fused": trainer.fused, "bound": os.environ.get("OMP_PROC_BIND", "")})
+    for count in requests(options):
         times = []
-        for _ in range(int(line.split()[1])):
+        for _ in range(count):
             began = time.perf_counter()
             trainer.step(*batch)
             times.append(1e3 * (time.perf_counter() - began))
-        print_line({"ms": times})
+        if prints:
+            print_line({"ms": times})
 
 
 def print_losses(options, trainer):
@@ -248,6 +272,10 @@ def main():
     torch.manual_seed(1)
     if options.threads:
         torch.set_num_threads(options.threads)
+    if options.ddp:
+        # Ranks wait as long as nobody asks for steps.
+        dist.init_process_group("gloo", timeout=datetime.timedelta(days=1))
+        options.batch //= dist.get_world_size()
     trainer = Trainer(options)
     if options.text:
         print_losses(options, trainer)

@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "bench/gpu.h"
+
 /* One call with float32 and, if it reduces, sum. count: as in the function of coll.h. */
 typedef struct peers_call {
   coll_collective_t collective;
@@ -28,6 +30,9 @@ typedef struct peers_library {
   const char *(*barrier)(void *context);
   /* Sets each value to its maximum over all ranks. */
   const char *(*max)(void *context, double *values, int count);
+  /* Returns when the calls so far are complete. NULL: they are when they return. */
+  const char *(*complete)(void *context);
+  bench_gpu_t *gpu; /* open; buffers are its memory. NULL: they are the host's */
 } peers_library_t;
 
 /* Times and checks every row of the command line (collbench --help) that the library supports, out

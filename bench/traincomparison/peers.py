@@ -104,11 +104,12 @@ def start_libtrain(build, row, precision, threads):
                  "--threads", str(threads)])
 
 
-def start_torch(python, program, sizes, row, precision, compiled, threads, bound):
-    """sizes: {"vocabulary": 50257 ...}. bound: OMP_PROC_BIND=true, else it is unset."""
-    command = [python, program, "--batch", str(row.batch), "--length", str(row.length),
+def start_torch(python, program, sizes, row, precision, compiled, threads, bound, launcher=()):
+    """sizes: {"vocabulary": 50257 ...}. bound: OMP_PROC_BIND=true, else it is unset. launcher: the
+    beginning of a command that starts ranks, which divide the batch."""
+    command = [*launcher, python, program, "--batch", str(row.batch), "--length", str(row.length),
                "--precision", precision, "--threads", str(threads)]
     for name, size in sizes.items():
         command += ["--" + name, str(size)]
-    return Peer(command + (["--compile"] if compiled else []),
-                {"OMP_PROC_BIND": "true" if bound else "false"})
+    command += (["--compile"] if compiled else []) + (["--ddp"] if launcher else [])
+    return Peer(command, {"OMP_PROC_BIND": "true" if bound else "false"})

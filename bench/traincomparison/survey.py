@@ -24,6 +24,30 @@ TRIAL_ROUNDS = 2  # of the choice between bound and unbound threads
 Effort = collections.namedtuple("Effort", "rounds steps threads kinds seed")
 
 
+def trial(both, steps):
+    """Which of two programs takes less time, and ends the other one."""
+    times = [[], []]
+    for _ in range(TRIAL_ROUNDS):
+        for peer, list_of in zip(both, times):
+            list_of += peer.steps(steps)
+    best = 0 if min(times[0]) <= min(times[1]) else 1
+    both[1 - best].close()
+    return best
+
+
+def keep_faster(start, steps):
+    """Starts a program with unbound and bound threads by start(bound), and returns the one whose
+    steps are faster and whether it is bound."""
+    with contextlib.ExitStack() as stack:
+        both = []
+        for bound in (False, True):
+            both.append(start(bound))
+            stack.callback(both[-1].close)
+        best = trial(both, steps)
+        stack.pop_all()
+    return both[best], best == 1
+
+
 class Group:
     def __init__(self, options, row, precision, effort, say):
         self.options, self.row, self.precision, self.effort = options, row, precision, effort
@@ -34,32 +58,11 @@ class Group:
 
     # ---- start -----------------------------------------------------------------------------------
 
-    def trial(self, both):
-        """Which of two programs takes less time, and ends the other one."""
-        times = [[], []]
-        for _ in range(TRIAL_ROUNDS):
-            for peer, list_of in zip(both, times):
-                list_of += peer.steps(self.effort.steps)
-        best = 0 if min(times[0]) <= min(times[1]) else 1
-        both[1 - best].close()
-        return best
-
-    def keep_faster(self, start):
-        """Starts a program with unbound and bound threads by start(bound), and returns the faster
-        one and whether it is bound."""
-        with contextlib.ExitStack() as stack:
-            both = []
-            for bound in (False, True):
-                both.append(start(bound))
-                stack.callback(both[-1].close)
-            best = self.trial(both)
-            stack.pop_all()
-        return both[best], best == 1
-
     def start_torch(self, python, kind):
         how = (python, self.options.torch_program, self.running[OURS].setup["config"], self.row,
                self.precision, kind == "compiled", self.effort.threads)
-        peer, bound = self.keep_faster(lambda bound: peers.start_torch(*how, bound))
+        peer, bound = keep_faster(lambda bound: peers.start_torch(*how, bound),
+                                  self.effort.steps)
         name = "PyTorch %s %s" % (peer.setup["version"].split("+")[0], kind)
         while name in self.running:
             name += "'"  # two interpreters with the same release
@@ -72,8 +75,9 @@ class Group:
             raise peers.Unavailable(reason)
         folder = self.files.enter_context(tempfile.TemporaryDirectory())
         llmc.write_inputs(folder, self.options.build, self.row.preset, self.row.length)
-        self.running[llmc.NAME], self.found["bound"][llmc.NAME] = self.keep_faster(
-            lambda bound: llmc.Peer(program.path, folder, self.effort.threads, bound))
+        self.running[llmc.NAME], self.found["bound"][llmc.NAME] = keep_faster(
+            lambda bound: llmc.Peer(program.path, folder, self.effort.threads, bound),
+            self.effort.steps)
 
     def start_peer(self, name, start, *how):
         self.say("%s %s: starting %s" % (self.found["row"], self.precision, name))

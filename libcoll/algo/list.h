@@ -77,8 +77,9 @@ extern const algo_t algo_allreduce_allpairs, algo_reduce_scatter_allpairs, algo_
 extern const algo_t algo_allreduce_oneshot, algo_allreduce_twophase_push,
     algo_allreduce_twophase_pull, algo_reduce_mapped, algo_reduce_scatter_mapped,
     algo_allgather_mapped, algo_allgather_mapped_push, algo_broadcast_mapped,
-    algo_broadcast_mapped_shares, algo_gather_mapped, algo_gather_mapped_pull,
-    algo_reduce_mapped_pull, algo_scatter_mapped, algo_alltoall_mapped;
+    algo_broadcast_mapped_shares, algo_broadcast_mapped_push, algo_broadcast_mapped_push_shares,
+    algo_gather_mapped, algo_gather_mapped_pull, algo_reduce_mapped_pull, algo_scatter_mapped,
+    algo_alltoall_mapped;
 
 /* multiring.c */
 extern const algo_t algo_allreduce_multiring, algo_reduce_scatter_multiring,

@@ -277,6 +277,74 @@ const algo_t algo_broadcast_mapped_shares = {
     .build = broadcast_shares_build,
 };
 
+/* The root stores the vector in every OUTPUT. Only OUTPUT is accessed by others, which all ranks
+ * have, so on GPUs a window of it is enough. */
+static void broadcast_push_build(plan_emitter_t *e) {
+  if (is_root(e)) {
+    copy_to_all(e, plan_input(e, 0, 1), 0);
+    algo_signal_peers(e);
+  } else {
+    plan_emit_wait(e, 0, e->plan->shape.root);
+  }
+}
+
+const algo_t algo_broadcast_mapped_push = {
+    .name = "mapped_push",
+    .collective = COLL_BROADCAST,
+    .paper = hashmi_2018,
+    .outline = outline_push_blocks,
+    .build = broadcast_push_build,
+};
+
+/* The same in two rounds: the root stores one share in the OUTPUT of each peer, which stores it in
+ * the OUTPUTs of the other peers. So the root stores the vector once, and each peer about as much.
+ */
+static void outline_push_peers_shares(plan_t *plan) {
+  algo_outline_mapped(plan, PLAN_REACH_USER, plan->shape.size - 1, 0);
+}
+
+static void push_shares(plan_emitter_t *e) {
+  for (int32_t i = 1; i < e->plan->shape.size; i++) {
+    plan_span_t share = plan_input(e, i - 1, 1);
+    plan_emit_copy(e, 0, plan_peer_output(algo_peer(e, i), i - 1, 1), share);
+    plan_emit_signal(e, 0, algo_peer(e, i));
+  }
+  algo_copy_through(e);
+}
+
+static void pass_share_on(plan_emitter_t *e) {
+  int32_t size = e->plan->shape.size, root = e->plan->shape.root;
+  int32_t share = (e->rank - root + size) % size - 1;
+  plan_emit_wait(e, 0, root);
+  for (int32_t i = 1; i < size; i++) {
+    int32_t peer = algo_peer(e, i);
+    if (peer == root) continue;
+    plan_emit_copy(e, 0, plan_peer_output(peer, share, 1), plan_output(e, share, 1));
+  }
+  for (int32_t i = 1; i < size; i++) {
+    if (algo_peer(e, i) != root) plan_emit_signal(e, 0, algo_peer(e, i));
+  }
+  for (int32_t i = 1; i < size; i++) {
+    if (algo_peer(e, i) != root) plan_emit_wait(e, 0, algo_peer(e, i));
+  }
+}
+
+static void broadcast_push_shares_build(plan_emitter_t *e) {
+  if (is_root(e)) {
+    push_shares(e);
+  } else {
+    pass_share_on(e);
+  }
+}
+
+const algo_t algo_broadcast_mapped_push_shares = {
+    .name = "mapped_push_shares",
+    .collective = COLL_BROADCAST,
+    .paper = hashmi_2018,
+    .outline = outline_push_peers_shares,
+    .build = broadcast_push_shares_build,
+};
+
 static void scatter_build(plan_emitter_t *e) {
   int32_t root = e->plan->shape.root;
   if (is_root(e)) {

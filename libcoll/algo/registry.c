@@ -104,6 +104,8 @@ static const algo_t *const algos[] = {
     &algo_broadcast_linear,
     &algo_broadcast_mapped,
     &algo_broadcast_mapped_shares,
+    &algo_broadcast_mapped_push,
+    &algo_broadcast_mapped_push_shares,
     &algo_broadcast_staged,
     &algo_broadcast_hierarchical,
     &algo_broadcast_torus2d,

@@ -10,10 +10,12 @@
 #include "base/names.h"
 #include "comm/async.h"
 #include "comm/dump.h"
+#include "comm/gpu/gpu.h"
 #include "comm/loaded.h"
 #include "comm/lock.h"
 #include "comm/plan_cache.h"
 #include "comm/progress.h"
+#include "device/cuda/pointer.h"
 #include "topo/fabric.h"
 
 coll_status_t api_record_result(coll_comm_t comm, coll_status_t status) {
@@ -28,14 +30,14 @@ coll_status_t api_check_outside(coll_comm_t comm, const char *function) {
 }
 
 coll_status_t coll_comm_rank(coll_comm_t comm, int *rank) {
-  COLL_TRY(comm_check(comm));
+  if (!comm_has_rank(comm)) return comm_fail_not_live(comm);
   if (rank == NULL) return base_fail(COLL_ERROR_INVALID, "coll_comm_rank: rank is NULL");
   *rank = comm->rank;
   return COLL_OK;
 }
 
 coll_status_t coll_comm_size(coll_comm_t comm, int *size) {
-  COLL_TRY(comm_check(comm));
+  if (!comm_has_rank(comm)) return comm_fail_not_live(comm);
   if (size == NULL) return base_fail(COLL_ERROR_INVALID, "coll_comm_size: size is NULL");
   *size = comm->size;
   return COLL_OK;
@@ -59,6 +61,13 @@ coll_status_t coll_comm_error(coll_comm_t comm) {
   return api_record_result(comm, comm_poll_failure(comm));
 }
 
+coll_status_t coll_comm_failed_rank(coll_comm_t comm, int *rank) {
+  COLL_TRY(comm_check(comm));
+  if (rank == NULL) return base_fail(COLL_ERROR_INVALID, "coll_comm_failed_rank: rank is NULL");
+  *rank = comm_failed_rank(comm);
+  return COLL_OK;
+}
+
 coll_status_t coll_comm_abort(coll_comm_t comm) {
   if (comm == NULL) return comm_check(comm);
   return comm_async_abort(comm, "it called coll_comm_abort");
@@ -77,6 +86,12 @@ coll_status_t coll_comm_set_progress(coll_comm_t comm, void (*callback)(void *co
   COLL_TRY(comm_check(comm));
   comm_progress_set(comm, callback, context);
   return COLL_OK;
+}
+
+coll_status_t coll_comm_gpu_query(coll_comm_t comm) {
+  COLL_TRY(api_check_outside(comm, "coll_comm_gpu_query"));
+  coll_status_t status = comm_gpu_query(comm);
+  return status == COLL_IN_PROGRESS ? status : api_record_result(comm, status);
 }
 
 coll_status_t coll_comm_finalize(coll_comm_t comm) {
@@ -99,7 +114,7 @@ static coll_status_t destroy_ended(coll_comm_t comm) {
 }
 
 coll_status_t coll_comm_destroy(coll_comm_t comm) {
-  if (comm == NULL) return COLL_OK;
+  if (comm == NULL || comm_is_inherited(comm)) return COLL_OK;
   if (api_group_is_open()) {
     return base_fail(COLL_ERROR_INVALID,
                      "coll_comm_destroy inside a group, whose calls may still need the "
@@ -161,6 +176,17 @@ const char *coll_comm_algo_used(coll_comm_t comm, coll_collective_t collective) 
   const algo_t *used = comm->used[collective];
   comm_lock_release(comm);
   return used != NULL ? used->name : "";
+}
+
+coll_status_t coll_comm_bytes_sent(coll_comm_t comm, uint64_t *bytes) {
+  COLL_TRY(comm_check(comm));
+  if (bytes == NULL) {
+    return api_record_result(comm,
+                             base_fail(COLL_ERROR_INVALID, "coll_comm_bytes_sent: bytes is NULL"));
+  }
+  /* relaxed: a count that orders nothing */
+  *bytes = atomic_load_explicit(&comm->world.traffic, memory_order_relaxed);
+  return COLL_OK;
 }
 
 static const char *ruled_out(tune_verdict_t verdict) {
@@ -236,6 +262,12 @@ coll_status_t coll_op_create_premul_sum_resident(const void *scalar, coll_dtype_
                                              : scalar == NULL ? "scalar is NULL"
                                              : !is_known      ? "no such residence of the scalar"
                                                               : "op is NULL"));
+  }
+  if (cuda_pointer_is_device(scalar)) {
+    return api_record_result(
+        comm, base_fail(COLL_ERROR_UNSUPPORTED,
+                        "coll_op_create_premul_sum: the scalar is in memory of a GPU, which calls "
+                        "cannot read yet: put it into host memory"));
   }
   pthread_mutex_lock(&comm->lock);
   coll_status_t status = base_grow((void **)&comm->premuls, &comm->premul_capacity,

@@ -11,6 +11,7 @@
 #include "api/submit.h"
 #include "base/clock.h"
 #include "base/memory.h"
+#include "comm/gpu/gpu.h"
 #include "comm/launch/launch.h"
 
 #define ID_MAGIC 0x6c6962636f6c6c69u
@@ -23,21 +24,31 @@ typedef struct unique_id {
 
 _Static_assert(sizeof(unique_id_t) <= COLL_UNIQUE_ID_BYTES, "an id must fit its public bytes");
 
-coll_status_t coll_unique_id_create(coll_unique_id_t *id) {
-  comm_settings_t settings;
+/* host "": all addresses of this host. */
+static coll_status_t create_id(const char *verb, const char *host, coll_unique_id_t *id) {
   unique_id_t made = {.magic = ID_MAGIC};
-  if (id == NULL) return base_fail(COLL_ERROR_INVALID, "coll_unique_id_create: id is NULL");
-  COLL_TRY(comm_settings_read(NULL, &settings));
-  const char *address = settings.address;
-  if (strlen(address) >= sizeof made.address.host) {
-    return base_fail(COLL_ERROR_INVALID, "COLL_INTERFACE_ADDRESS=%s is too long", address);
+  if (id == NULL) return base_fail(COLL_ERROR_INVALID, "%s: id is NULL", verb);
+  if (strlen(host) >= sizeof made.address.host) {
+    return base_fail(COLL_ERROR_INVALID, "COLL_INTERFACE_ADDRESS=%s is too long", host);
   }
-  memcpy(made.address.host, address, strlen(address) + 1);
+  memcpy(made.address.host, host, strlen(host) + 1);
   COLL_TRY(base_secret_create(&made.address.secret));
-  COLL_TRY(rendezvous_server_start(&made.address));
+  COLL_TRY(host[0] != '\0' ? rendezvous_server_start(&made.address)
+                           : rendezvous_server_start_everywhere(&made.address));
   memset(id, 0, sizeof *id);
   memcpy(id->internal, &made, sizeof made);
   return COLL_OK;
+}
+
+coll_status_t coll_unique_id_create(coll_unique_id_t *id) {
+  comm_settings_t settings;
+  COLL_TRY(comm_settings_read(NULL, &settings));
+  return create_id("coll_unique_id_create", settings.address, id);
+}
+
+coll_status_t coll_unique_id_create_net(coll_unique_id_t *id) {
+  const char *chosen = launch_value("COLL_INTERFACE_ADDRESS");
+  return create_id("coll_unique_id_create_net", chosen != NULL ? chosen : "", id);
 }
 
 /* ---- jobs -----------------------------------------------------------------------------------*/
@@ -198,19 +209,50 @@ coll_status_t coll_comm_create_env(coll_comm_t *comm) {
   return status;
 }
 
-coll_status_t coll_comm_create_local(int size, coll_comm_t comms[]) {
-  if (comms == NULL) return base_fail(COLL_ERROR_INVALID, "coll_comm_create_local: comms is NULL");
+static coll_status_t create_local(const char *function, int size, comm_settings_t *settings,
+                                  coll_comm_t comms[]) {
+  if (comms == NULL) return base_fail(COLL_ERROR_INVALID, "%s: comms is NULL", function);
   if (size < 1 || size > PLAN_RANKS_MAX) {
-    return base_fail(COLL_ERROR_INVALID, "coll_comm_create_local: %d ranks: give 1 to %d", size,
+    return base_fail(COLL_ERROR_INVALID, "%s: %d ranks: give 1 to %d", function, size,
                      PLAN_RANKS_MAX);
   }
   const topo_cpus_t cpus = topo_cpus_own();
   int cores = topo_cpus_count(&cpus);
   tune_machine_t costs;
-  comm_settings_t settings;
-  COLL_TRY(comm_settings_read(NULL, &settings));
+  COLL_TRY(comm_settings_read(NULL, settings));
   COLL_TRY(comm_costs_of(0, size, &costs));
-  return comm_create_local(size, cores > 0 ? cores : 1, &settings, &costs, comms);
+  return comm_create_local(size, cores > 0 ? cores : 1, settings, &costs, comms);
+}
+
+coll_status_t coll_comm_create_local(int size, coll_comm_t comms[]) {
+  comm_settings_t settings;
+  return create_local("coll_comm_create_local", size, &settings, comms);
+}
+
+/* Without a driver, calls on GPUs are refused, as with one that lacks something. */
+static coll_status_t check_devices(int size, const int devices[]) {
+  const cuda_driver_t *driver;
+  if (devices == NULL) {
+    return base_fail(COLL_ERROR_INVALID, "coll_comm_create_local_gpus: devices is NULL");
+  }
+  bool has_driver = cuda_driver_load(&driver) == COLL_OK;
+  for (int i = 0; i < size && has_driver; i++) {
+    COLL_TRY(cuda_driver_check_device(driver, devices[i]));
+  }
+  return COLL_OK;
+}
+
+coll_status_t coll_comm_create_local_gpus(int size, const int devices[], coll_comm_t comms[]) {
+  comm_settings_t settings;
+  COLL_TRY(check_devices(size, devices));
+  COLL_TRY(create_local("coll_comm_create_local_gpus", size, &settings, comms));
+  coll_status_t status =
+      comm_gpu_connect_created(comms, devices, (size_t)size, settings.timeout_ns);
+  for (int i = 0; i < size && status != COLL_OK; i++) {
+    comm_destroy(comms[i]);
+    comms[i] = NULL;
+  }
+  return status;
 }
 
 /* ---- splitting ------------------------------------------------------------------------------*/

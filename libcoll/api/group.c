@@ -3,11 +3,14 @@
  * them (launch.h, create.h).
  */
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "api/create.h"
+#include "api/gpu.h"
 #include "api/launch.h"
 #include "api/stream.h"
 #include "api/submit.h"
+#include "base/fork.h"
 #include "base/memory.h"
 
 typedef struct collector {
@@ -15,10 +18,18 @@ typedef struct collector {
   api_group_t group;
   size_t call_capacity, stream_capacity;
   api_creations_t creations;
+  pid_t maker; /* this process was forked in the group, from that one; 0: it was not */
 } collector_t;
 
 _Thread_local int api_group_depth;
 static _Thread_local collector_t collector;
+
+/* In the thread that called fork. What its open group has collected is the parent's. */
+static void forget(void) {
+  if (api_group_depth == 0) return;
+  collector = (collector_t){.status = COLL_ERROR_INVALID, .maker = getppid()};
+}
+BASE_FORK_PART(NULL, forget);
 
 /* Whether the latest call of the communicator in the group names another stream, or none. */
 static bool changes_stream(const api_group_t *group, const comm_call_t *call,
@@ -57,13 +68,14 @@ coll_status_t api_group_creations(api_creations_t **creations) {
 coll_status_t api_group_add(coll_status_t checked, const comm_call_t *call, coll_stream_t stream) {
   api_group_t *group = &collector.group;
   if (checked == COLL_OK && collector.creations.count > 0) checked = fail_mixed();
-  if (checked == COLL_OK && stream != NULL) checked = api_stream_check(stream);
   if (checked == COLL_OK) checked = make_room();
   if (checked != COLL_OK) {
     api_call_drop(call, checked);
     return api_group_fail(checked);
   }
-  group->on_streams = group->on_streams || stream != NULL;
+  bool on_gpu = stream != NULL && api_stream_is_gpu(stream);
+  group->on_gpus = group->on_gpus || on_gpu;
+  group->on_streams = group->on_streams || (stream != NULL && !on_gpu);
   group->joins = group->joins || (group->on_streams && changes_stream(group, call, stream));
   group->calls[group->count] = *call;
   group->streams[group->count++] = stream;
@@ -81,6 +93,10 @@ static coll_status_t run_group(api_group_t *group, coll_status_t status) {
   return status;
 }
 
+static coll_status_t fail_inherited(pid_t maker) {
+  return base_fork_fail("the group", maker, "a forked process begins its own after the fork");
+}
+
 coll_status_t coll_group_end(void) {
   if (api_group_depth == 0) {
     return base_fail(COLL_ERROR_INVALID, "coll_group_end without coll_group_start in this thread");
@@ -89,6 +105,7 @@ coll_status_t coll_group_end(void) {
   collector_t ended = collector;
   collector = (collector_t){0}; /* a progress callback may make groups of its own */
   coll_status_t status = ended.status;
+  if (ended.maker != 0) status = fail_inherited(ended.maker);
   if (ended.creations.count > 0 && status == COLL_OK) {
     status = api_creations_run(&ended.creations);
   } else {

@@ -7,7 +7,9 @@
 #include "api/launch.h"
 
 #include <stdlib.h>
+#include <string.h>
 
+#include "api/gpu.h"
 #include "api/stream.h"
 #include "api/submit.h"
 #include "base/memory.h"
@@ -231,6 +233,83 @@ static coll_status_t launch_here(api_group_t *group) {
   return comm_batch_run(&batch, false);
 }
 
+/* ---- on GPUs --------------------------------------------------------------------------------*/
+
+static coll_status_t check_one_kind(const api_group_t *group, size_t gpu_calls) {
+  for (size_t i = 0; i < gpu_calls; i++) {
+    for (size_t j = gpu_calls; j < group->count; j++) {
+      if (group->calls[i].comm != group->calls[j].comm) continue;
+      return base_fail(COLL_ERROR_INVALID,
+                       "rank %d: a group has calls of one communicator on a GPU and on the host: "
+                       "put them into two groups",
+                       group->calls[i].comm->rank);
+    }
+  }
+  return COLL_OK;
+}
+
+/* Moves the calls on GPUs to the front, in order. The arrays have room for all calls. */
+static void select_gpu_calls(api_group_t *group, comm_call_t calls[], coll_stream_t streams[],
+                             size_t *gpu_calls) {
+  size_t count = 0;
+  for (int on_gpu = 1; on_gpu >= 0; on_gpu--) {
+    for (size_t i = 0; i < group->count; i++) {
+      coll_stream_t stream = group->streams[i];
+      if ((stream != NULL && api_stream_is_gpu(stream)) != (on_gpu == 1)) continue;
+      calls[count] = group->calls[i];
+      streams[count++] = stream;
+    }
+    if (on_gpu == 1) *gpu_calls = count;
+  }
+  memcpy(group->calls, calls, count * sizeof *calls);
+  memcpy(group->streams, streams, count * sizeof(coll_stream_t));
+}
+
+static coll_status_t sort_kinds(api_group_t *group, size_t *gpu_calls) {
+  comm_call_t *calls = NULL;
+  coll_stream_t *streams = NULL;
+  const char *what = "a group's calls";
+  coll_status_t status = base_alloc(group->count, sizeof *calls, what, (void **)&calls);
+  if (status == COLL_OK) {
+    status = base_alloc(group->count, sizeof(coll_stream_t), what, (void **)&streams);
+  }
+  if (status == COLL_OK) select_gpu_calls(group, calls, streams, gpu_calls);
+  free(calls);
+  free(streams);
+  return status == COLL_OK ? check_one_kind(group, *gpu_calls) : status;
+}
+
+/* Queues the calls on GPUs, runs the others, and then waits, so that all progress together. */
+static coll_status_t launch_both(api_group_t *group, size_t gpu_calls, comm_gpu_stream_t on[]) {
+  api_group_t rest = *group;
+  coll_status_t first = api_gpu_queue(group->calls, group->streams, gpu_calls, on);
+  rest.calls += gpu_calls;
+  rest.streams += gpu_calls;
+  rest.count -= gpu_calls;
+  rest.on_gpus = false;
+  coll_status_t status = rest.count > 0 ? api_launch(&rest) : COLL_OK;
+  if (first == COLL_OK) first = status;
+  status = comm_gpu_complete(group->calls, on, gpu_calls);
+  return first == COLL_OK ? status : first;
+}
+
+static coll_status_t launch_on_gpus(api_group_t *group) {
+  size_t gpu_calls;
+  comm_gpu_stream_t *on = NULL;
+  coll_status_t status = sort_kinds(group, &gpu_calls);
+  if (status == COLL_OK) {
+    status = base_alloc(gpu_calls, sizeof *on, "calls on GPUs", (void **)&on);
+  }
+  if (status == COLL_OK) {
+    status = launch_both(group, gpu_calls, on);
+  } else {
+    drop_calls(group, status);
+  }
+  free(on);
+  return status;
+}
+
 coll_status_t api_launch(api_group_t *group) {
+  if (group->on_gpus) return launch_on_gpus(group);
   return group->on_streams ? launch_on_streams(group) : launch_here(group);
 }

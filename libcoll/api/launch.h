@@ -11,7 +11,8 @@ typedef struct api_group {
   comm_call_t *calls;
   coll_stream_t *streams; /* of each call */
   size_t count;           /* at least 1 */
-  bool on_streams;        /* a call names a stream */
+  bool on_gpus;           /* a call is on a GPU */
+  bool on_streams;        /* a call names a host stream */
   bool joins;             /* the calls of a communicator name several streams, or one and none */
 } api_group_t;
 

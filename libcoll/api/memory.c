@@ -1,10 +1,14 @@
 /*
  * Memory that peers can map: the coll_mem functions of coll.h.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
+#include "api/check.h"
+#include "api/submit.h"
 #include "base/memory.h"
-#include "comm/comm.h"
+#include "comm/window.h"
+#include "device/cuda/allocations.h"
 #include "transport/memory.h"
 
 #define HOST (-1) /* the device of host memory */
@@ -12,6 +16,13 @@
 struct coll_registration {
   char nothing;
 };
+
+/* Appends the thread's last error. */
+static coll_status_t fail_device(int device, coll_status_t status) {
+  char why[COMM_ERROR_BYTES];
+  snprintf(why, sizeof why, "%s", base_last_error());
+  return base_fail(status, "coll_mem_alloc_device: device %d: %s", device, why);
+}
 
 coll_status_t coll_mem_alloc(size_t bytes, void **ptr) {
   return coll_mem_alloc_device(HOST, bytes, ptr);
@@ -27,21 +38,19 @@ coll_status_t coll_mem_alloc_device(int device, size_t bytes, void **ptr) {
                      "the index of a GPU",
                      device);
   }
-  if (device > HOST) {
-    return base_fail(COLL_ERROR_UNSUPPORTED,
-                     "coll_mem_alloc_device: device %d: this build cannot allocate memory of GPUs; "
-                     "use -1 for host memory",
-                     device);
-  }
-  return transport_memory_alloc(bytes, ptr);
+  if (device == HOST) return transport_memory_alloc(bytes, ptr);
+  coll_status_t status = cuda_allocations_alloc(device, bytes, ptr);
+  return status == COLL_OK ? status : fail_device(device, status);
 }
 
 coll_status_t coll_mem_free(void *ptr) {
-  return transport_memory_free(ptr);
+  bool found;
+  coll_status_t status = cuda_allocations_free(ptr, &found);
+  return found ? status : transport_memory_free(ptr);
 }
 
-/* Every call finds out for itself whether memory can be mapped, so a registration prepares nothing.
- */
+/* Every call finds out for itself whether memory can be mapped, so a registration prepares nothing,
+ * of memory of GPUs either. */
 coll_status_t coll_mem_register(coll_comm_t comm, void *ptr, size_t bytes,
                                 coll_registration_t *handle) {
   struct coll_registration *made = NULL;
@@ -53,6 +62,25 @@ coll_status_t coll_mem_register(coll_comm_t comm, void *ptr, size_t bytes,
   COLL_TRY(base_alloc(1, sizeof *made, "a registration", (void **)&made));
   *handle = made;
   return COLL_OK;
+}
+
+static coll_status_t check_window(coll_comm_t comm, const void *ptr, size_t bytes,
+                                  const coll_window_t *window) {
+  if (api_group_is_open()) return base_fail(COLL_ERROR_INVALID, "coll_window_create: in a group");
+  if (window != NULL && (ptr != NULL || bytes == 0)) return COLL_OK;
+  return base_fail(COLL_ERROR_INVALID, "coll_window_create on rank %d of %d: %s is NULL",
+                   comm->rank, comm->size, window == NULL ? "window" : "ptr");
+}
+
+coll_status_t coll_window_create(coll_comm_t comm, void *ptr, size_t bytes, coll_window_t *window) {
+  COLL_TRY(api_check_outside(comm, "coll_window_create"));
+  COLL_TRY(api_record_result(comm, check_window(comm, ptr, bytes, window)));
+  return api_record_result(comm, comm_window_create(comm, ptr, bytes, window));
+}
+
+coll_status_t coll_window_destroy(coll_window_t window) {
+  if (window == NULL || comm_is_inherited(window->comm)) return COLL_OK;
+  return comm_window_destroy(window);
 }
 
 coll_status_t coll_mem_deregister(coll_registration_t handle) {

@@ -5,16 +5,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "api/gpu.h"
 #include "api/stream.h"
 #include "api/submit.h"
 #include "base/memory.h"
 #include "comm/cross_wait.h"
 
-#define STREAM_MAGIC 0x6c6962636f6c6c32u
-
-struct coll_stream {
-  uint64_t magic;
+typedef struct host_stream {
+  struct coll_stream base;
   pthread_t worker;
   pthread_mutex_t lock;   /* guards all below */
   pthread_cond_t changed; /* a job was queued, a job ended, or closing is set */
@@ -24,18 +24,36 @@ struct coll_stream {
   bool closing;
   coll_status_t failure; /* first failure since the last sync; later calls are dropped */
   char failure_text[COMM_ERROR_BYTES]; /* written by the worker only */
-};
+} host_stream_t;
+
+static host_stream_t *host(coll_stream_t stream) {
+  return (host_stream_t *)(void *)stream;
+}
+
+struct coll_stream api_stream_begin(api_stream_kind_t kind) {
+  return (struct coll_stream){.tag = base_fork_tag + kind, .process = getpid()};
+}
+
+static bool is_inherited(coll_stream_t stream) {
+  int kind = base_fork_inherited(stream->tag);
+  return kind == API_STREAM_HOST || kind == API_STREAM_GPU;
+}
 
 coll_status_t api_stream_check(coll_stream_t stream) {
-  if (stream->magic == STREAM_MAGIC) return COLL_OK;
+  if (api_stream_is(stream, API_STREAM_HOST) || api_stream_is(stream, API_STREAM_GPU)) {
+    return COLL_OK;
+  }
+  if (is_inherited(stream)) {
+    return base_fork_fail("the stream", stream->process, "a forked process makes its own");
+  }
   return base_fail(COLL_ERROR_INVALID,
-                   "%p is not a host stream, or it was destroyed already: use what "
-                   "coll_stream_create set, or NULL",
+                   "%p is not a stream, or it was destroyed already: use what coll_stream_create "
+                   "or coll_stream_from_cuda set, or NULL",
                    (void *)stream);
 }
 
 /* The caller holds the lock. A worker stops being idle at the moment at which a job is queued. */
-static void set_idle(struct coll_stream *stream, bool idle) {
+static void set_idle(host_stream_t *stream, bool idle) {
   if (stream->idle == idle) return;
   stream->idle = idle;
   if (idle) {
@@ -45,7 +63,7 @@ static void set_idle(struct coll_stream *stream, bool idle) {
   }
 }
 
-static api_job_t *take_job(struct coll_stream *stream, coll_status_t *failure) {
+static api_job_t *take_job(host_stream_t *stream, coll_status_t *failure) {
   pthread_mutex_lock(&stream->lock);
   while (stream->first == NULL && !stream->closing) {
     set_idle(stream, true);
@@ -63,7 +81,7 @@ static api_job_t *take_job(struct coll_stream *stream, coll_status_t *failure) {
   return job;
 }
 
-static void note_failure(struct coll_stream *stream, coll_status_t status) {
+static void note_failure(host_stream_t *stream, coll_status_t status) {
   pthread_mutex_lock(&stream->lock);
   if (status != COLL_OK && stream->failure == COLL_OK) {
     stream->failure = status;
@@ -72,7 +90,7 @@ static void note_failure(struct coll_stream *stream, coll_status_t status) {
   pthread_mutex_unlock(&stream->lock);
 }
 
-static void end_job(struct coll_stream *stream) {
+static void end_job(host_stream_t *stream) {
   pthread_mutex_lock(&stream->lock);
   stream->busy = false;
   pthread_cond_broadcast(&stream->changed);
@@ -81,7 +99,7 @@ static void end_job(struct coll_stream *stream) {
 
 /* Runs the job's calls, or drops them if the stream has failed with `status`. All joins are arrived
  * at first, so that no stream waits for the calls of another one before it runs its own. */
-static void run_job(struct coll_stream *stream, api_job_t *job, coll_status_t status) {
+static void run_job(host_stream_t *stream, api_job_t *job, coll_status_t status) {
   if (status != COLL_OK) {
     base_fail(status, "dropped behind a failed call of its stream: %s", stream->failure_text);
   }
@@ -95,7 +113,7 @@ static void run_job(struct coll_stream *stream, api_job_t *job, coll_status_t st
 }
 
 static void *work(void *argument) {
-  struct coll_stream *stream = argument;
+  host_stream_t *stream = argument;
   coll_status_t status;
   for (api_job_t *job; (job = take_job(stream, &status)) != NULL;) {
     run_job(stream, job, status);
@@ -131,7 +149,7 @@ void api_job_free(api_job_t *job) {
 }
 
 /* The caller holds the lock. */
-static void queue(struct coll_stream *stream, api_job_t *job) {
+static void queue(host_stream_t *stream, api_job_t *job) {
   comm_batch_order(&job->batch);
   *stream->last = job;
   stream->last = &job->next;
@@ -144,10 +162,10 @@ static void queue(struct coll_stream *stream, api_job_t *job) {
  * a job waits only for earlier tickets, and there is no cycle. */
 void api_streams_push(const coll_stream_t streams[], api_job_t *const jobs[], size_t count,
                       comm_batch_t *own) {
-  for (size_t i = 0; i < count; i++) pthread_mutex_lock(&streams[i]->lock);
+  for (size_t i = 0; i < count; i++) pthread_mutex_lock(&host(streams[i])->lock);
   comm_batch_order(own);
-  for (size_t i = 0; i < count; i++) queue(streams[i], jobs[i]);
-  for (size_t i = 0; i < count; i++) pthread_mutex_unlock(&streams[i]->lock);
+  for (size_t i = 0; i < count; i++) queue(host(streams[i]), jobs[i]);
+  for (size_t i = 0; i < count; i++) pthread_mutex_unlock(&host(streams[i])->lock);
 }
 
 coll_status_t api_stream_push(coll_stream_t stream, const comm_call_t *call) {
@@ -163,10 +181,10 @@ coll_status_t api_stream_push(coll_stream_t stream, const comm_call_t *call) {
 }
 
 coll_status_t coll_stream_create(coll_stream_t *stream) {
-  struct coll_stream *made = NULL;
+  host_stream_t *made = NULL;
   if (stream == NULL) return base_fail(COLL_ERROR_INVALID, "coll_stream_create: stream is NULL");
   COLL_TRY(base_alloc(1, sizeof *made, "a stream", (void **)&made));
-  made->magic = STREAM_MAGIC;
+  made->base = api_stream_begin(API_STREAM_HOST);
   made->last = &made->first;
   pthread_mutex_init(&made->lock, NULL);
   pthread_cond_init(&made->changed, NULL);
@@ -178,17 +196,17 @@ coll_status_t coll_stream_create(coll_stream_t *stream) {
     return base_fail(COLL_ERROR_SYSTEM, "cannot start a stream's worker thread: %s",
                      strerror(error));
   }
-  *stream = made;
+  *stream = &made->base;
   return COLL_OK;
 }
 
 /* The caller holds the lock. */
-static bool is_at_work(const struct coll_stream *stream) {
+static bool is_at_work(const host_stream_t *stream) {
   return stream->first != NULL || stream->busy;
 }
 
 /* The caller holds the lock. */
-static coll_status_t return_failure(const struct coll_stream *stream) {
+static coll_status_t return_failure(const host_stream_t *stream) {
   if (stream->failure == COLL_OK) return COLL_OK;
   return base_fail(stream->failure, "%s", stream->failure_text);
 }
@@ -196,27 +214,28 @@ static coll_status_t return_failure(const struct coll_stream *stream) {
 coll_status_t coll_stream_query(coll_stream_t stream) {
   if (stream == NULL) return COLL_OK;
   COLL_TRY(api_stream_check(stream));
-  pthread_mutex_lock(&stream->lock);
-  coll_status_t status = is_at_work(stream) ? COLL_IN_PROGRESS : return_failure(stream);
-  pthread_mutex_unlock(&stream->lock);
+  if (api_stream_is_gpu(stream)) return api_gpu_stream_query(stream);
+  host_stream_t *own = host(stream);
+  pthread_mutex_lock(&own->lock);
+  coll_status_t status = is_at_work(own) ? COLL_IN_PROGRESS : return_failure(own);
+  pthread_mutex_unlock(&own->lock);
   return status;
 }
 
 coll_status_t coll_stream_sync(coll_stream_t stream) {
   if (stream == NULL) return base_fail(COLL_ERROR_INVALID, "coll_stream_sync: stream is NULL");
   COLL_TRY(api_stream_check(stream));
-  pthread_mutex_lock(&stream->lock);
-  while (is_at_work(stream)) pthread_cond_wait(&stream->changed, &stream->lock);
-  coll_status_t status = return_failure(stream);
-  stream->failure = COLL_OK;
-  pthread_mutex_unlock(&stream->lock);
+  if (api_stream_is_gpu(stream)) return api_gpu_stream_sync(stream);
+  host_stream_t *own = host(stream);
+  pthread_mutex_lock(&own->lock);
+  while (is_at_work(own)) pthread_cond_wait(&own->changed, &own->lock);
+  coll_status_t status = return_failure(own);
+  own->failure = COLL_OK;
+  pthread_mutex_unlock(&own->lock);
   return status;
 }
 
-coll_status_t coll_stream_destroy(coll_stream_t stream) {
-  if (stream == NULL) return COLL_OK;
-  coll_status_t status = coll_stream_sync(stream);
-  if (stream->magic != STREAM_MAGIC) return status;
+static void end_worker(host_stream_t *stream) {
   pthread_mutex_lock(&stream->lock);
   stream->closing = true;
   set_idle(stream, false);
@@ -225,7 +244,15 @@ coll_status_t coll_stream_destroy(coll_stream_t stream) {
   pthread_join(stream->worker, NULL);
   pthread_cond_destroy(&stream->changed);
   pthread_mutex_destroy(&stream->lock);
-  stream->magic = 0;
+}
+
+coll_status_t coll_stream_destroy(coll_stream_t stream) {
+  if (stream == NULL || is_inherited(stream)) return COLL_OK;
+  COLL_TRY(api_stream_check(stream));
+  if (api_stream_is_gpu(stream)) return api_gpu_stream_destroy(stream);
+  coll_status_t status = coll_stream_sync(stream);
+  end_worker(host(stream));
+  stream->tag = 0;
   free(stream);
   return status;
 }

@@ -14,8 +14,24 @@ typedef struct api_job {
   struct api_job *next;
 } api_job_t;
 
-/* COLL_ERROR_INVALID unless `stream` is a live stream, as far as its magic number can show. */
+/* Numbers of tags (base/fork.h); the states of communicators are others. */
+typedef enum api_stream_kind { API_STREAM_HOST = 128, API_STREAM_GPU } api_stream_kind_t;
+
+/* Every stream begins with this; what follows depends on its kind. */
+struct coll_stream {
+  uint64_t tag;  /* of an api_stream_kind_t; 0: destroyed */
+  pid_t process; /* that made it */
+};
+
+static inline bool api_stream_is(coll_stream_t stream, api_stream_kind_t kind) {
+  return stream->tag == base_fork_tag + kind;
+}
+
+/* COLL_ERROR_INVALID unless `stream` is a live stream of this process, as far as its tag can show.
+ */
 coll_status_t api_stream_check(coll_stream_t stream);
+
+struct coll_stream api_stream_begin(api_stream_kind_t kind);
 
 /* Makes a job of copies of the calls, which the caller owns until the job is pushed. */
 coll_status_t api_job_create(const comm_call_t calls[], size_t count, comm_join_t *const joins[],

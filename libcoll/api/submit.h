@@ -22,14 +22,14 @@ static inline bool api_runs_at_once(coll_stream_t stream) {
   return stream == NULL && !api_group_is_open();
 }
 
-/* For failed checks, open groups and streams. */
+/* For failed checks, open groups, streams, and buffers that may be memory of a GPU. */
 coll_status_t api_submit_slow(coll_status_t checked, const comm_call_t *call, coll_stream_t stream);
 
 /* Submits the call if its checks passed (`checked` is COLL_OK); else returns `checked`. Takes over
  * call->blocks. */
 BASE_INLINE coll_status_t api_submit(coll_status_t checked, const comm_call_t *call,
                                      coll_stream_t stream) {
-  if (checked != COLL_OK || !api_runs_at_once(stream)) {
+  if (checked != COLL_OK || !api_runs_at_once(stream) || call->comm->near_gpu) {
     return api_submit_slow(checked, call, stream);
   }
   coll_status_t status = comm_call_run(call);

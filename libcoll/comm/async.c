@@ -22,7 +22,6 @@ typedef struct split {
 
 struct comm_async {
   /* Set before the job starts. */
-  pid_t process;
   int rank, size; /* of the communicator that is created, or of the parent */
   rendezvous_address_t address;
   comm_settings_t settings;
@@ -51,21 +50,18 @@ static pthread_cond_t changed = PTHREAD_COND_INITIALIZER; /* a job is done */
 static comm_async_t *jobs; /* that are not done */
 static uint64_t failure_count;
 
+/* The jobs are the parent's, and so are the threads that wait. */
+static void forget(void) {
+  pthread_cond_init(&changed, NULL);
+  jobs = NULL;
+}
+BASE_FORK_PART(&lock, forget);
+
 /* By this thread: the innermost one, as a progress callback in one job may make a group. */
 static _Thread_local const comm_async_t *carried_out;
 
-static uint64_t state_of(const struct coll_comm *comm) {
-  return atomic_load_explicit(&comm->magic, memory_order_acquire);
-}
-
-static bool is_busy(uint64_t state) {
-  return state == COMM_MAGIC_CREATING || state == COMM_MAGIC_SPLITTING ||
-         state == COMM_MAGIC_FINALIZING;
-}
-
-/* release: whoever sees the state sees what the job has written */
-static void set_state(struct coll_comm *comm, uint64_t state) {
-  atomic_store_explicit(&comm->magic, state, memory_order_release);
+static bool is_busy(comm_state_t state) {
+  return state == COMM_CREATING || state == COMM_SPLITTING || state == COMM_FINALIZING;
 }
 
 static coll_status_t fail_no_handle(const struct coll_comm *comm) {
@@ -79,7 +75,6 @@ static coll_status_t fail_no_handle(const struct coll_comm *comm) {
 
 static coll_status_t create_job(int rank, int size, comm_async_t **job) {
   COLL_TRY(base_alloc(1, sizeof **job, "the creation of a communicator", (void **)job));
-  (*job)->process = getpid();
   (*job)->rank = rank;
   (*job)->size = size;
   (*job)->references = 1;
@@ -103,7 +98,8 @@ static coll_status_t create_handle(comm_async_t *job, bool blocking, struct coll
   pthread_mutex_init(&(*handle)->lock, NULL);
   (*handle)->async = job;
   (*handle)->nonblocking = !blocking;
-  set_state(*handle, COMM_MAGIC_CREATING);
+  (*handle)->process = getpid();
+  comm_set_state(*handle, COMM_CREATING);
   job->references++;
   return COLL_OK;
 }
@@ -159,8 +155,7 @@ void comm_async_release(comm_async_t *job) {
   if (is_last && !job->done) remove_job(job); /* it was never started */
   pthread_mutex_unlock(&lock);
   if (!is_last) return;
-  /* the thread has done all but return; a forked process does not have it */
-  if (job->has_thread && job->process == getpid()) pthread_join(job->thread, NULL);
+  if (job->has_thread) pthread_join(job->thread, NULL); /* it has done all but return */
   base_secret_wipe(&job->address.secret);
   free(job->topo_file);
   free(job->splits);
@@ -169,7 +164,7 @@ void comm_async_release(comm_async_t *job) {
 
 static void free_handle(struct coll_comm *handle) {
   comm_async_t *job = handle->async;
-  set_state(handle, 0);
+  comm_set_state(handle, COMM_NONE);
   pthread_mutex_destroy(&handle->lock);
   free(handle);
   comm_async_release(job);
@@ -181,7 +176,7 @@ void comm_async_discard(struct coll_comm *handle) {
 
 struct coll_comm *comm_async_detach(struct coll_comm *comm) {
   if (comm == NULL || comm->async == NULL) return comm;
-  if (state_of(comm) == COMM_MAGIC_NOT_MADE) {
+  if (comm_state_of(comm) == COMM_NOT_MADE) {
     free_handle(comm);
     return NULL;
   }
@@ -227,17 +222,18 @@ static void cancel_siblings(const comm_async_t *failed, coll_status_t status, co
 }
 
 coll_status_t comm_async_abort(struct coll_comm *comm, const char *why) {
+  COLL_TRY(comm_check_inherited(comm));
   pthread_mutex_lock(&lock);
-  uint64_t state = state_of(comm);
-  if (state == COMM_MAGIC_CREATING) cancel(comm->async, why);
+  comm_state_t state = comm_state_of(comm);
+  if (state == COMM_CREATING) cancel(comm->async, why);
   pthread_mutex_unlock(&lock);
   switch (state) {
-    case COMM_MAGIC:
-    case COMM_MAGIC_SPLITTING:
-    case COMM_MAGIC_FINALIZING:
-    case COMM_MAGIC_FINALIZED: comm_abort(comm, comm->rank, why); return COLL_OK;
-    case COMM_MAGIC_CREATING:
-    case COMM_MAGIC_NOT_MADE: return COLL_OK;
+    case COMM_LIVE:
+    case COMM_SPLITTING:
+    case COMM_FINALIZING:
+    case COMM_FINALIZED: comm_abort(comm, comm->rank, why); return COLL_OK;
+    case COMM_CREATING:
+    case COMM_NOT_MADE: return COLL_OK;
     default: return fail_no_handle(comm);
   }
 }
@@ -280,16 +276,16 @@ static void end_one(comm_async_t *job, struct coll_comm *handle, coll_status_t s
     snprintf(handle->failure_text, sizeof handle->failure_text, "%s", text);
     atomic_store_explicit(&handle->failure, (int)status, memory_order_release);
   }
-  set_state(handle, status == COLL_OK ? COMM_MAGIC : COMM_MAGIC_NOT_MADE);
+  comm_set_state(handle, status == COLL_OK ? COMM_LIVE : COMM_NOT_MADE);
 }
 
 /* The caller holds the lock. */
 static void end_job(comm_async_t *job) {
   remove_job(job);
-  if (job->parent != NULL && state_of(job->parent) == COMM_MAGIC_SPLITTING) {
-    set_state(job->parent, COMM_MAGIC);
+  if (job->parent != NULL && comm_state_of(job->parent) == COMM_SPLITTING) {
+    comm_set_state(job->parent, COMM_LIVE);
   }
-  if (job->finalizes) set_state(job->parent, COMM_MAGIC_FINALIZED);
+  if (job->finalizes) comm_set_state(job->parent, COMM_FINALIZED);
   pthread_cond_broadcast(&changed);
 }
 
@@ -369,14 +365,14 @@ static void fail_to_start(comm_async_t *job, int error) {
 
 /* Until the job is done, its parent cannot be used. Drops the parent's former job, which is done.
  * False: the parent cannot be used now, because of a call of another thread. */
-static bool occupy_parent(comm_async_t *job, uint64_t state) {
+static bool occupy_parent(comm_async_t *job, comm_state_t state) {
   pthread_mutex_lock(&lock);
   comm_async_t *former = job->parent->async;
   bool is_live = comm_is_live(job->parent);
   if (is_live) {
     job->references++;
     job->parent->async = job;
-    set_state(job->parent, state);
+    comm_set_state(job->parent, state);
   }
   pthread_mutex_unlock(&lock);
   if (is_live && former != NULL) comm_async_release(former);
@@ -384,7 +380,7 @@ static bool occupy_parent(comm_async_t *job, uint64_t state) {
 }
 
 void comm_async_start(comm_async_t *job, bool in_background) {
-  if (in_background && job->parent != NULL) (void)occupy_parent(job, COMM_MAGIC_SPLITTING);
+  if (in_background && job->parent != NULL) (void)occupy_parent(job, COMM_SPLITTING);
   int error = pthread_create(&job->thread, NULL, carry_out, job);
   job->has_thread = error == 0;
   if (error != 0) fail_to_start(job, error);
@@ -419,7 +415,7 @@ coll_status_t comm_async_finalize(struct coll_comm *comm) {
   coll_status_t status = comm_async_split(comm, &job);
   if (status != COLL_OK) return comm_record_error(comm, status);
   job->finalizes = true;
-  if (!occupy_parent(job, COMM_MAGIC_FINALIZING)) {
+  if (!occupy_parent(job, COMM_FINALIZING)) {
     comm_async_release(job);
     return base_fail(COLL_ERROR_INVALID,
                      "coll_comm_finalize: another thread splits or finalizes the communicator");
@@ -432,14 +428,15 @@ coll_status_t comm_async_finalize(struct coll_comm *comm) {
 }
 
 coll_status_t comm_async_state(const struct coll_comm *comm) {
+  COLL_TRY(comm_check_inherited(comm));
   pthread_mutex_lock(&lock);
-  uint64_t state = state_of(comm);
+  comm_state_t state = comm_state_of(comm);
   coll_status_t status = COLL_OK;
   if (is_busy(state)) {
     status = COLL_IN_PROGRESS;
-  } else if (state == COMM_MAGIC_NOT_MADE) {
+  } else if (state == COMM_NOT_MADE) {
     status = base_fail((coll_status_t)atomic_load(&comm->failure), "%s", comm->failure_text);
-  } else if (state != COMM_MAGIC && state != COMM_MAGIC_FINALIZED) {
+  } else if (state != COMM_LIVE && state != COMM_FINALIZED) {
     status = fail_no_handle(comm);
   }
   pthread_mutex_unlock(&lock);
@@ -449,7 +446,7 @@ coll_status_t comm_async_state(const struct coll_comm *comm) {
 coll_status_t comm_fail_not_live(const struct coll_comm *comm) {
   if (comm == NULL) return base_fail(COLL_ERROR_INVALID, "the communicator is NULL");
   coll_status_t status = comm_async_state(comm);
-  if (status == COLL_OK && state_of(comm) == COMM_MAGIC_FINALIZED) {
+  if (status == COLL_OK && comm_state_of(comm) == COMM_FINALIZED) {
     return base_fail(COLL_ERROR_INVALID, "the communicator is finalized: it can only be destroyed");
   }
   if (status != COLL_IN_PROGRESS) return status;
@@ -470,13 +467,6 @@ coll_status_t comm_async_unreturned(const struct coll_comm *comm) {
 
 /* Whether the calling thread may wait for the job. */
 static coll_status_t check_waiter(const comm_async_t *job) {
-  if (job->process != getpid()) {
-    return base_fail(
-        COLL_ERROR_INVALID,
-        "rank %d: process %d makes, splits or finalizes the communicator, and this process is "
-        "forked from it: destroy it there",
-        job->rank, (int)job->process);
-  }
   if (!is_carried_out_here(job)) return COLL_OK;
   return base_fail(
       COLL_ERROR_INVALID,
@@ -486,13 +476,13 @@ static coll_status_t check_waiter(const comm_async_t *job) {
 
 coll_status_t comm_async_finish(struct coll_comm *comm, const char *why) {
   coll_status_t status = comm_async_state(comm);
-  bool is_made = status == COLL_OK || state_of(comm) == COMM_MAGIC_NOT_MADE;
+  bool is_made = status == COLL_OK || comm_state_of(comm) == COMM_NOT_MADE;
   if (status != COLL_IN_PROGRESS) return is_made ? COLL_OK : status;
   pthread_mutex_lock(&lock);
-  comm_async_t *job = is_busy(state_of(comm)) ? comm->async : NULL;
+  comm_async_t *job = is_busy(comm_state_of(comm)) ? comm->async : NULL;
   status = job != NULL ? check_waiter(job) : COLL_OK;
   if (job != NULL && status == COLL_OK) {
-    if (state_of(comm) == COMM_MAGIC_CREATING) cancel(job, why);
+    if (comm_state_of(comm) == COMM_CREATING) cancel(job, why);
     await(job);
   }
   pthread_mutex_unlock(&lock);

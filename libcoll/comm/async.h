@@ -4,10 +4,10 @@
  * does, in order.
  *
  * The user's handle exists before its communicator: it is allocated at once, and the job makes the
- * communicator in it. Its magic number says what state it is in, so that calls on a communicator
- * that is ready need not look further: COMM_MAGIC_CREATING until the job is done, then COMM_MAGIC
- * or COMM_MAGIC_NOT_MADE. The communicator that a non-blocking split splits is
- * COMM_MAGIC_SPLITTING meanwhile.
+ * communicator in it. Its tag says what state it is in, so that calls on a communicator
+ * that is ready need not look further: COMM_CREATING until the job is done, then COMM_LIVE
+ * or COMM_NOT_MADE. The communicator that a non-blocking split splits is
+ * COMM_SPLITTING meanwhile.
  */
 #ifndef COMM_ASYNC_H
 #define COMM_ASYNC_H
@@ -61,8 +61,7 @@ coll_status_t comm_async_state(const struct coll_comm *comm);
 coll_status_t comm_async_abort(struct coll_comm *comm, const char *why);
 
 /* Waits until no job uses the handle. Aborts a creation; other jobs are waited for.
- * COLL_ERROR_INVALID: it is no handle, or it is the job's own thread or a forked process that
- * calls. */
+ * COLL_ERROR_INVALID: it is no handle, or it is the job's own thread that calls. */
 coll_status_t comm_async_finish(struct coll_comm *comm, const char *why);
 
 /* What the finalization of the communicator found, unless a call has returned it; no job uses it.

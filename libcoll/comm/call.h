@@ -12,6 +12,7 @@ typedef enum comm_call_kind { COMM_COLLECTIVE, COMM_SEND, COMM_RECV } comm_call_
 
 typedef struct comm_call {
   comm_call_kind_t kind;
+  int part_of; /* it is the allgather of a call of this verb (FLIGHT_SPLIT ...); 0: of none */
   struct coll_comm *comm;
   comm_shape_t shape; /* of reach USER */
   const void *send;   /* ignored if this rank has no such buffer */
@@ -20,7 +21,7 @@ typedef struct comm_call {
                      each; owned by the call. Otherwise NULL */
   struct comm_coalesced
       *coalesced;    /* the calls that this call replaces (coalesce.h), owned; or NULL */
-  int part_of;       /* it is the allgather of a call of this verb (FLIGHT_SPLIT ...); 0: of none */
+  size_t piece_of;   /* the count of the call of which it is a piece; 0: of none */
   comm_join_t *join; /* of the streams that its communicator's calls in the group name; or NULL */
   bool continues;    /* another collective of its communicator follows in its group */
   comm_scalar_t scalar; /* of a premul-sum */

@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "base/fork.h"
 #include "base/ranks.h"
 #include "base/secret.h"
 #include "comm/cache_entry.h"
@@ -73,6 +74,7 @@ typedef struct comm_snapshot {
 /* State of deadlock.c. Arrays are indexed by rank. */
 typedef struct comm_deadlock {
   int count;                     /* ranks found to wait for each other; 0: none */
+  bool across;                   /* by the waits of their processes, on all communicators */
   comm_snapshot_t *before, *now; /* [size]: when they were found first, and last */
   int *order;                    /* [size]: the ranks found, this rank first */
   base_ranks_t found;
@@ -114,7 +116,7 @@ typedef struct comm_link {
 } comm_link_t;
 
 struct coll_comm {
-  _Atomic uint64_t magic; /* COMM_MAGIC until the communicator is destroyed; or another state */
+  _Atomic uint64_t tag; /* of a comm_state_t (base/fork.h); 0: destroyed */
   int rank, size;
   comm_peer_t *peers; /* [size] */
   bool one_pid_space; /* all peers are in this process's pid namespace */
@@ -168,34 +170,70 @@ struct coll_comm {
   size_t premul_count, premul_capacity;
   int premul_made; /* number of premul-sums ever created */
 
+  struct coll_window *windows; /* owned: those not destroyed yet (window.h) */
+  uint64_t windows_made;       /* number of windows ever begun */
+
   comm_link_t link;
   comm_progress_t progress;
+  uint64_t round_polls; /* of cross_wait.c, under its lock: the polls at which the round began */
+
+  /* NVIDIA's driver was in the process when it was made, so buffers may be a GPU's. Calls then do
+   * not take the fast path. */
+  bool near_gpu;
+  _Atomic(struct comm_gpu *) gpu; /* made when its ranks connect (gpu/state.h); or NULL */
 
   base_secret_t secret; /* of its ranks; those of splits are derived from it */
 
   struct comm_async *async; /* makes, splits or finalizes it, or has done so (async.h); or NULL */
   bool nonblocking;         /* its creation did not block, and its splits do not */
+  pid_t process;            /* that made it */
 };
 
-#define COMM_MAGIC 0x6c6962636f6c6c31u            /* "libcoll1" */
-#define COMM_MAGIC_CREATING 0x6c6962636f6c6c33u   /* a thread makes it (async.h) */
-#define COMM_MAGIC_SPLITTING 0x6c6962636f6c6c34u  /* a thread splits it */
-#define COMM_MAGIC_FINALIZING 0x6c6962636f6c6c36u /* its last calls are waited for */
-#define COMM_MAGIC_FINALIZED 0x6c6962636f6c6c37u  /* it takes no more calls */
-#define COMM_MAGIC_NOT_MADE 0x6c6962636f6c6c35u   /* `failure` says why; there is nothing else */
+/* Numbers of tags; the kinds of streams are others (api/stream.h). */
+typedef enum comm_state {
+  COMM_LIVE,       /* 0: its tag is base_fork_tag, which calls compare */
+  COMM_CREATING,   /* a thread makes it (async.h) */
+  COMM_SPLITTING,  /* a thread splits it */
+  COMM_FINALIZING, /* its last calls are waited for */
+  COMM_FINALIZED,  /* it takes no more calls */
+  COMM_NOT_MADE,   /* `failure` says why; there is nothing else */
+  COMM_NONE        /* no handle of this process, as far as the tag can show */
+} comm_state_t;
 
-/* False for NULL and destroyed handles, as far as the magic number can show, and for communicators
- * that a thread makes or splits, and finalized ones. */
+/* False for NULL and destroyed handles, as far as the tag can show, for those that a process made
+ * from which this one was forked, for communicators that a thread makes or splits, and for
+ * finalized ones. */
 static inline bool comm_is_live(const struct coll_comm *comm) {
   /* acquire: what the thread that made it has written is visible */
-  return comm != NULL && atomic_load_explicit(&comm->magic, memory_order_acquire) == COMM_MAGIC;
+  return comm != NULL && atomic_load_explicit(&comm->tag, memory_order_acquire) == base_fork_tag;
 }
+
+static inline comm_state_t comm_state_of(const struct coll_comm *comm) {
+  uint64_t state = atomic_load_explicit(&comm->tag, memory_order_acquire) - base_fork_tag;
+  return state < COMM_NONE ? (comm_state_t)state : COMM_NONE;
+}
+
+/* release: whoever sees the state sees what was written before */
+static inline void comm_set_state(struct coll_comm *comm, comm_state_t state) {
+  uint64_t tag = state == COMM_NONE ? 0 : base_fork_tag + state;
+  atomic_store_explicit(&comm->tag, tag, memory_order_release);
+}
+
+/* Whether a process made it from which this one was forked. Nothing but `process`, `rank` and
+ * `size` is then used: its locks may be held for ever, and the rest is shared with that process. */
+bool comm_is_inherited(const struct coll_comm *comm);
+
+/* COLL_ERROR_INVALID if it is inherited; else COLL_OK. */
+coll_status_t comm_check_inherited(const struct coll_comm *comm);
+
+/* Whether rank and size are known: it is a live one, or an inherited one that was made. */
+bool comm_has_rank(const struct coll_comm *comm);
 
 BASE_COLD coll_status_t comm_fail_not_live(const struct coll_comm *comm); /* async.c */
 
 /* Whether a thread makes the communicator in a handle that the user has already. */
 static inline bool comm_is_handle(const struct coll_comm *comm) {
-  return atomic_load_explicit(&comm->magic, memory_order_relaxed) == COMM_MAGIC_CREATING;
+  return comm_state_of(comm) == COMM_CREATING;
 }
 
 /* COLL_ERROR_INVALID unless `comm` is a live communicator; the failure of one that could not be
@@ -230,9 +268,15 @@ BASE_INLINE bool comm_is_usable(struct coll_comm *comm) {
 /* Returns the failure that ended the communicator and makes it this thread's last error. */
 coll_status_t comm_fail_finished(struct coll_comm *comm);
 
+/* The rank because of which the communicator has failed; -1: there is none (coll.h). */
+int comm_failed_rank(struct coll_comm *comm);
+
 /* "rank 3 (pid 17) died", or why it is lost otherwise. */
 #define COMM_LOSS_BYTES 256
 void comm_describe_loss(const struct coll_comm *comm, int peer, char text[COMM_LOSS_BYTES]);
+
+/* A rank that is lost, or -1. */
+int comm_lost_rank(const struct coll_comm *comm);
 
 /* Ends the communicator on all ranks because of failed_rank. Callable from any thread. */
 void comm_abort(struct coll_comm *comm, int failed_rank, const char *why);
@@ -268,8 +312,8 @@ bool comm_premul_find(struct coll_comm *comm, coll_op_t op, coll_dtype_t dtype,
 /* Copies the thread's last error to the communicator's last_error. Returns `status`. */
 coll_status_t comm_record_error(struct coll_comm *comm, coll_status_t status);
 
-/* Copies the text of the communicator's latest failure, "" before any, or why it could not be made.
- * False: it is being made, split or finalized, or is no communicator. */
+/* Copies the text of the communicator's latest failure, "" before any, why it could not be made, or
+ * that it is inherited. False: it is being made, split or finalized, or is no communicator. */
 bool comm_read_error(struct coll_comm *comm, char text[COMM_ERROR_BYTES]);
 
 #endif

@@ -17,11 +17,14 @@
 #include "base/memory.h"
 #include "comm/access.h"
 #include "comm/calibration/costs.h"
+#include "comm/gpu/gpu.h"
 #include "comm/placement.h"
 #include "comm/plan_cache.h"
 #include "comm/process.h"
 #include "comm/progress.h"
 #include "comm/quiesce.h"
+#include "comm/window.h"
+#include "device/cuda/driver.h"
 #include "flight/process.h"
 #include "topo/host.h"
 #include "transport/memory.h"
@@ -143,7 +146,11 @@ static coll_status_t assemble(transport_t *local, int cores, bool own_cores,
     made->world.routes[rank] = rank == made->rank ? made->self : local;
   }
   find_scratch(made);
-  if (!comm_is_handle(made)) made->magic = COMM_MAGIC;
+  if (!comm_is_handle(made)) {
+    made->process = getpid();
+    comm_set_state(made, COMM_LIVE);
+  }
+  made->near_gpu = cuda_driver_is_present();
   comm_process_add(made);
   *comm = made;
   return COLL_OK;
@@ -152,8 +159,10 @@ static coll_status_t assemble(transport_t *local, int cores, bool own_cores,
 void comm_destroy(struct coll_comm *comm) {
   comm_process_remove(comm);
   comm_progress_set(comm, NULL, NULL);
+  comm_windows_free(comm);
   bool is_handle = comm_is_handle(comm);
-  if (!is_handle) comm->magic = 0;
+  if (!is_handle) comm_set_state(comm, COMM_NONE);
+  comm_gpu_free(comm);
   comm_plans_free(comm);
   comm_pairs_free(comm);
   topo_layout_free(comm->layout);
@@ -201,6 +210,11 @@ static void note_peers(struct coll_comm *comm, const comm_record_t records[]) {
     bool first = count_of_process(peer, records, peer) == 0;
     comm->peers[peer] = (comm_peer_t){.pid = records[peer].pid, .is_first = first};
   }
+}
+
+uint64_t comm_process_id(void) {
+  pthread_once(&process_once, draw_process_number);
+  return process_number + (uint64_t)getpid() * 0x9e3779b97f4a7c15u;
 }
 
 coll_status_t comm_listen(transport_listener_t *listener, comm_record_t *record) {
@@ -353,6 +367,31 @@ static void announce_failure(const rendezvous_address_t *address, int rank, int 
   rendezvous_announce_cancelled(address, &caller, (int)(timeout_ns / 1000000u));
 }
 
+/* What is left when all ranks have connected on the host. Takes over *layout. Destroys the
+ * communicator if it fails: the other ranks have theirs. */
+static coll_status_t complete(struct coll_comm *comm, const comm_record_t records[],
+                              const comm_settings_t *settings, topo_layout_t **layout) {
+  bool all_on_gpus = true;
+  comm->limits = settings->limits;
+  coll_status_t status = comm_placement_of_records(comm->size, records, layout);
+  if (status == COLL_OK) {
+    status = comm_placement_set(comm, *layout, settings->topo_paced);
+    *layout = NULL;
+  }
+  if (status != COLL_OK) {
+    comm_abort(comm, comm->rank, base_last_error());
+    comm_destroy(comm);
+    return status;
+  }
+  comm_access_find(comm, &settings->access);
+  comm_placement_report(comm);
+  for (int i = 0; i < comm->size; i++) all_on_gpus = all_on_gpus && records[i].has_gpu;
+  if (!all_on_gpus) return COLL_OK;
+  status = comm_gpu_connect_created(&comm, &settings->device, 1, settings->timeout_ns);
+  if (status != COLL_OK) comm_destroy(comm);
+  return status;
+}
+
 coll_status_t comm_create(const rendezvous_address_t *address, int rank, int size,
                           const comm_settings_t *settings, struct coll_comm **comm) {
   comm_record_t own, *records = NULL;
@@ -371,6 +410,7 @@ coll_status_t comm_create(const rendezvous_address_t *address, int rank, int siz
   own.agreed.layout = comm_placement_digest(layout, settings->topo_paced);
   own.costs = costs;
   own.home = comm_placement_home(settings->topo_file);
+  own.has_gpu = settings->device != CUDA_NO_DEVICE;
   if (address == NULL) {
     const comm_session_t alone = {0};
     records[0] = own;
@@ -378,22 +418,7 @@ coll_status_t comm_create(const rendezvous_address_t *address, int rank, int siz
   } else {
     status = join(address, rank, size, settings->timeout_ns, &listener, &own, records, comm);
   }
-  if (status == COLL_OK) {
-    (*comm)->limits = settings->limits;
-    status = comm_placement_of_records(size, records, &layout);
-    if (status == COLL_OK) {
-      status = comm_placement_set(*comm, layout, settings->topo_paced);
-      layout = NULL;
-    }
-    if (status != COLL_OK) {
-      comm_abort(*comm, rank, base_last_error()); /* the other ranks have theirs */
-      comm_destroy(*comm);
-    }
-  }
-  if (status == COLL_OK) {
-    comm_access_find(*comm, &settings->access);
-    comm_placement_report(*comm);
-  }
+  if (status == COLL_OK) status = complete(*comm, records, settings, &layout);
 free_records:
   topo_layout_free(layout);
   free(records);

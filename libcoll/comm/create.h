@@ -21,6 +21,7 @@ typedef struct comm_record {
   transport_name_t name;
   topo_cpus_t cpus; /* cpus that the rank may run on */
   comm_agreed_t agreed;
+  int32_t has_gpu;      /* whether the rank has a GPU when the communicator is created */
   tune_machine_t costs; /* all ranks use those of rank 0 */
 } comm_record_t;
 
@@ -38,13 +39,16 @@ comm_session_t comm_session_of(uint64_t number, const base_secret_t *secret);
 /* Waits for calls of failed communicators (quiesce.h), then joins the rendezvous at `address` as
  * rank `rank` of `size`. address NULL: size is 1 and there is no rendezvous. All ranks use the
  * costs of rank 0, which finds them (calibration/costs.h). COLL_ERROR_MISMATCH on all ranks if
- * their settings differ. *comm is in and out: NULL, or a handle of async.h that becomes the
- * communicator. */
+ * their settings differ. If all ranks have GPUs, these are connected too (gpu/gpu.h). *comm is in
+ * and out: NULL, or a handle of async.h that becomes the communicator. */
 coll_status_t comm_create(const rendezvous_address_t *address, int rank, int size,
                           const comm_settings_t *settings, struct coll_comm **comm);
 
 /* The costs that a communicator of `size` ranks is made with on this one. */
 coll_status_t comm_costs_of(int rank, int size, tune_machine_t *costs);
+
+/* A number of this process that no other process has, on any host, as far as chance allows. */
+uint64_t comm_process_id(void);
 
 /* Opens this rank's listening sockets and fills in its record. The caller owns *listener and closes
  * it by transport_listener_close. */

@@ -11,10 +11,12 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/fork.h"
 #include "base/ranks.h"
 #include "comm/comm.h"
 #include "comm/process.h"
 
+#define POLLS_OF_ROUND 2
 #define PIDS_MAX 256 /* processes waited for; a process that waits for more publishes nothing */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -22,10 +24,23 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int waiting_threads;
 static uint64_t changes; /* incremented whenever a thread begins or stops waiting */
 static bool published;
+/* Rounds in which every wait of the process has polled all of its inputs, begin to end, and found
+ * nothing. A round is over at the first publication at which each wait has counted 2 polls since
+ * the round began, of which the second is a whole one. */
+static uint64_t rounds;
+static uint64_t round_changes; /* the state of the waits in the present round */
 /* Waits of this thread: more than one if a progress callback makes calls. */
 static _Thread_local int own_waits;
 /* Written by any thread that holds the lock of the worker's stream. */
 static _Atomic int idle_workers;
+
+/* The other threads are the parent's. */
+static void forget(void) {
+  waiting_threads = own_waits > 0;
+  published = false;
+  atomic_store_explicit(&idle_workers, 0, memory_order_relaxed);
+}
+BASE_FORK_PART(&lock, forget);
 
 /* The number of threads of this process; 0 if unknown. */
 static int count_threads(void) {
@@ -41,8 +56,8 @@ static int count_threads(void) {
 typedef struct waits {
   int pids[PIDS_MAX];
   int pid_count;
-  bool known;     /* pids lists all processes waited for */
-  uint64_t polls; /* the lowest poll count of these waits */
+  bool known;  /* pids lists all processes waited for */
+  bool polled; /* each wait has polled often enough in the present round */
   uint64_t changes;
   flight_standstill_t first; /* one of the waits, for messages */
 } waits_t;
@@ -71,14 +86,30 @@ static bool add_waits(struct coll_comm *comm, void *context) {
   const flight_recorder_t *own = comm->local->flight;
   waits->changes += atomic_load_explicit(&own->wait.changes, memory_order_acquire);
   if (!flight_wait_read(own, &wait)) return true;
-  if (wait.polls < waits->polls || waits->pid_count == 0) waits->first = wait;
-  if (wait.polls < waits->polls) waits->polls = wait.polls;
+  if (waits->pid_count == 0) waits->first = wait;
+  waits->polled = waits->polled && wait.polls >= comm->round_polls + POLLS_OF_ROUND;
   bool calls_back = atomic_load_explicit(&comm->progress.is_set, memory_order_relaxed);
   waits->known = waits->known && comm->one_pid_space && !calls_back;
   for (int peer = 0; peer < comm->size; peer++) {
     if (flight_waits_for(own, peer)) add_pid(waits, (int)comm->peers[peer].pid);
   }
   return true;
+}
+
+static bool begin_round_of(struct coll_comm *comm, void *context) {
+  flight_standstill_t wait;
+  (void)context;
+  comm->round_polls = flight_wait_read(comm->local->flight, &wait) ? wait.polls : 0;
+  return true;
+}
+
+/* Ends the round if it is over, and begins one if waits have changed. */
+static void count_rounds(const waits_t *waits) {
+  bool same = waits->changes == round_changes;
+  if (same && !waits->polled) return;
+  rounds += same;
+  round_changes = waits->changes;
+  comm_process_each(begin_round_of, NULL);
 }
 
 /* Adds the ranks of `comm` that belong to the processes waited for. False if one of these processes
@@ -100,23 +131,21 @@ static bool publish_on(struct coll_comm *comm, void *context) {
   base_ranks_t ranks = {.size = comm->size, .words = words};
   flight_recorder_t *own = comm->local->flight;
   flight_standstill_t wait = waits->first;
-  bool waits_here = flight_wait_read(own, &wait);
-  wait = waits->first;
   wait.peers = words;
   wait.words = base_ranks_words(comm->size);
-  wait.polls = waits->polls;
+  wait.polls = rounds;
   wait.collectives = waits->changes;
-  if (waits_here || !waits->known || !comm->one_pid_space || !find_ranks(comm, waits, &ranks)) {
-    flight_cross_wait_end(own);
+  if (!waits->known || !comm->one_pid_space || !find_ranks(comm, waits, &ranks)) {
+    flight_standstill_end(&own->cross_wait);
   } else {
-    flight_cross_wait_publish(own, &wait);
+    flight_standstill_publish(&own->cross_wait, &wait);
   }
   return true;
 }
 
 static bool withdraw_from(struct coll_comm *comm, void *context) {
   (void)context;
-  flight_cross_wait_end(comm->local->flight);
+  flight_standstill_end(&comm->local->flight->cross_wait);
   return true;
 }
 
@@ -141,12 +170,13 @@ void comm_cross_wait_end(void) {
 }
 
 void comm_cross_wait_publish(void) {
-  waits_t waits = {.known = true, .polls = UINT64_MAX};
+  waits_t waits = {.known = true, .polled = true};
   pthread_mutex_lock(&lock);
   int idle = atomic_load_explicit(&idle_workers, memory_order_relaxed);
   if (waiting_threads + idle == count_threads()) {
     comm_process_each(add_waits, &waits);
     waits.changes += changes;
+    count_rounds(&waits);
     comm_process_each(publish_on, &waits);
     published = true;
   } else {

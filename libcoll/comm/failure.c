@@ -84,6 +84,16 @@ void comm_describe_loss(const struct coll_comm *comm, int peer, char text[COMM_L
              why);
 }
 
+int comm_lost_rank(const struct coll_comm *comm) {
+  for (int peer = 0; peer < comm->size; peer++) {
+    transport_t *route = comm->world.routes[peer];
+    if (peer != comm->rank && route->ops->peer_state(route, peer) == TRANSPORT_PEER_LOST) {
+      return peer;
+    }
+  }
+  return -1;
+}
+
 /* Fails with the reason that another rank gave. For a mismatch or timeout all ranks return its text
  * unchanged. */
 static coll_status_t fail_with_reason(const struct coll_comm *comm,
@@ -126,6 +136,12 @@ coll_status_t comm_poll_failure(struct coll_comm *comm) {
   transport_reason_t reason;
   (void)comm->local->ops->aborted(comm->local, &reason);
   return comm_failure(comm);
+}
+
+int comm_failed_rank(struct coll_comm *comm) {
+  transport_reason_t reason;
+  if (!comm->local->ops->aborted(comm->local, &reason)) return -1;
+  return reason.status == COLL_ERROR_MISMATCH ? -1 : reason.failed_rank;
 }
 
 void comm_abort(struct coll_comm *comm, int failed_rank, const char *why) {

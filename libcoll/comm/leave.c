@@ -3,6 +3,7 @@
  * and for its own messages that a peer did not receive before that peer left. It waits for no rank.
  */
 #include "comm/comm.h"
+#include "comm/gpu/gpu.h"
 
 static bool is_pair(flight_call_t call) {
   return flight_call_words(call).verb == COLL_SENDRECV;
@@ -80,11 +81,26 @@ static coll_status_t check_peers(const struct coll_comm *comm) {
   return COLL_OK;
 }
 
+/* A rank may leave because of a rank that it has lost on another communicator: that is then what
+ * ends this one. */
+static coll_status_t end_working(struct coll_comm *comm) {
+  char loss[COMM_LOSS_BYTES];
+  coll_status_t status = check_peers(comm);
+  if (status == COLL_OK) return COLL_OK;
+  int lost = comm_lost_rank(comm);
+  if (lost < 0) return comm_finish(comm, status, comm->rank);
+  comm_describe_loss(comm, lost, loss);
+  (void)comm_finish(comm,
+                    base_fail(COLL_ERROR_RANK_LOST,
+                              "rank %d: %s before this rank left; the communicator is finished",
+                              comm->rank, loss),
+                    lost);
+  return COLL_OK;
+}
+
 coll_status_t comm_leave(struct coll_comm *comm) {
-  if (comm_is_usable(comm)) {
-    coll_status_t status = check_peers(comm);
-    return status == COLL_OK ? COLL_OK : comm_finish(comm, status, comm->rank);
-  }
+  COLL_TRY(comm_gpu_finish(comm));
+  if (comm_is_usable(comm)) return end_working(comm);
   if (atomic_load_explicit(&comm->failure_returned, memory_order_relaxed)) return COLL_OK;
   coll_status_t status = comm_fail_finished(comm);
   return status == COLL_ERROR_MISMATCH ? status : COLL_OK;

@@ -26,7 +26,10 @@ BASE_COLD static coll_status_t make_pair(const struct coll_comm *comm, bool send
                         .parts = 1,
                         .lanes = 1,
                         .message_chunks = 1};
-  made->call = (engine_call_t){.channel = TRANSPORT_CHANNEL_P2P, .count_per_pair = true};
+  /* A network takes megabytes before it blocks, shared memory a few slots. */
+  made->call = (engine_call_t){.channel = TRANSPORT_CHANNEL_P2P,
+                               .count_per_pair = true,
+                               .takes_turns = comm->world.routes[peer]->delays};
   *pair = made;
   return COLL_OK;
 }

@@ -56,15 +56,30 @@ static int32_t find_hosts(int size, const comm_record_t *records, int32_t host_o
   return hosts;
 }
 
+/* What virtual interfaces between containers state, whatever they do. */
+#define VIRTUAL_MEGABITS 10000
+
+/* Whether all hosts are containers of one machine. */
+static bool is_one_machine(int size, const comm_record_t *records) {
+  int rank = 0;
+  while (rank < size && records[rank].kernel != 0 && records[rank].kernel == records[0].kernel) {
+    rank++;
+  }
+  return rank == size;
+}
+
 /* The links between the hosts, as far as ranks know them. */
 static coll_status_t set_links(int size, const comm_record_t *records, const int32_t host_of[],
                                topo_layout_t *layout) {
   double *speeds;
+  bool one_machine = is_one_machine(size, records);
   COLL_TRY(base_alloc((size_t)size, sizeof *speeds, "links of hosts", (void **)&speeds));
   for (int rank = 0; rank < size; rank++) {
-    speeds[rank] = (double)transport_name_megabits(&records[rank].name) / 8000;
+    uint32_t megabits = transport_name_megabits(&records[rank].name);
+    bool is_known = !one_machine || megabits != VIRTUAL_MEGABITS;
+    speeds[rank] = is_known ? (double)megabits / 8000 : 0;
   }
-  coll_status_t status = topo_star_fabric(size, host_of, speeds, &layout->fabric);
+  coll_status_t status = topo_star_fabric(size, host_of, speeds, one_machine, &layout->fabric);
   free(speeds);
   return status;
 }

@@ -23,9 +23,8 @@ static comm_plan_t *find_plan(struct coll_comm *comm, const algo_t *algo, int ro
   return NULL;
 }
 
-/* Finds the plan in the cache, or builds it. */
-static coll_status_t get_plan(struct coll_comm *comm, const algo_t *algo, int root, bool in_place,
-                              const comm_plan_t **plan) {
+coll_status_t comm_plan_get(struct coll_comm *comm, const algo_t *algo, int root, bool in_place,
+                            const comm_plan_t **plan) {
   comm_plan_t *found = find_plan(comm, algo, root, in_place);
   if (found != NULL) {
     *plan = found;
@@ -187,7 +186,7 @@ static coll_status_t forced_plan(struct coll_comm *comm, const comm_traits_t *tr
   const plan_shape_t shape = {
       .collective = collective, .size = comm->size, .root = traits->root, .layout = comm->layout};
   COLL_TRY(algo_is_legal(algo, &shape, &legal));
-  return legal ? get_plan(comm, algo, traits->root, traits->in_place, plan) : COLL_OK;
+  return legal ? comm_plan_get(comm, algo, traits->root, traits->in_place, plan) : COLL_OK;
 }
 
 static bool supports(const struct coll_comm *comm, const comm_plan_t *cached,
@@ -210,7 +209,7 @@ static coll_status_t choose_plan(struct coll_comm *comm, const comm_traits_t *tr
   if (*plan == NULL) COLL_TRY(forced_plan(comm, &within, plan));
   if (*plan != NULL && supports(comm, *plan, &within)) return COLL_OK;
   COLL_TRY(tune_algorithm(comm, &within, bytes, &algo));
-  return get_plan(comm, algo, traits->root, traits->in_place, plan);
+  return comm_plan_get(comm, algo, traits->root, traits->in_place, plan);
 }
 
 /* ---- entry calls -------------------------------------------------------------------------*/
@@ -231,8 +230,8 @@ static int forced_index(const struct coll_comm *comm, coll_collective_t collecti
 
 /* The identity of a call. Where block sizes differ, a rank knows only its own blocks, so the
  * identity omits the count. */
-static flight_call_t identity_of(const struct coll_comm *comm, const comm_traits_t *traits,
-                                 size_t count) {
+flight_call_t comm_identity_of(const struct coll_comm *comm, const comm_traits_t *traits,
+                               size_t count) {
   bool rooted = base_collective_is_rooted(traits->collective);
   return flight_call_make(
       &(flight_words_t){.verb = (int)traits->collective,
@@ -264,7 +263,7 @@ coll_status_t comm_cache_miss(struct coll_comm *comm, comm_shape_t shape,
   slot->is_fast = false;
   COLL_TRY(choose_plan(comm, &traits, bytes, &slot->plan));
   slot->shape = shape;
-  slot->id = identity_of(comm, &traits, shape.count);
+  slot->id = comm_identity_of(comm, &traits, shape.count);
   slot->call = call;
   return COLL_OK;
 }

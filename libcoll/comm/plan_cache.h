@@ -28,6 +28,14 @@ BASE_INLINE coll_status_t comm_cache_lookup(struct coll_comm *comm, comm_shape_t
   return COLL_OK;
 }
 
+/* The plan of an algorithm, found in the cache or built. The caller holds the lock. */
+coll_status_t comm_plan_get(struct coll_comm *comm, const algo_t *algo, int root, bool in_place,
+                            const comm_plan_t **plan);
+
+/* The identity of a collective, as call 0, without history. */
+flight_call_t comm_identity_of(const struct coll_comm *comm, const comm_traits_t *traits,
+                               size_t count);
+
 /* Forces an algorithm, by its name, for the calls it supports; NULL: the tuner chooses. No loaded
  * plan (loaded.h) is used any more. */
 void comm_force(struct coll_comm *comm, coll_collective_t collective, const char *algo);

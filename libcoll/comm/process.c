@@ -5,10 +5,16 @@
 
 #include <pthread.h>
 
+#include "base/fork.h"
 #include "comm/comm.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct coll_comm *first, *last; /* guarded by lock */
+
+static void forget(void) {
+  first = last = NULL;
+}
+BASE_FORK_PART(&lock, forget);
 
 void comm_process_add(struct coll_comm *comm) {
   comm_link_t *own = &comm->link;

@@ -9,6 +9,11 @@
 _Atomic int comm_progress_count;
 _Thread_local const comm_progress_wait_t *comm_progress_waits;
 
+static void forget(void) {
+  atomic_store_explicit(&comm_progress_count, 0, memory_order_relaxed);
+}
+BASE_FORK_PART(NULL, forget);
+
 /* Its address identifies the thread. */
 static _Thread_local char thread;
 

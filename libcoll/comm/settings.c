@@ -4,8 +4,10 @@
 #include "comm/settings.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #include "base/knob.h"
+#include "comm/gpu/gpu.h"
 
 #define NS_PER_MS UINT64_C(1000000)
 
@@ -14,6 +16,9 @@ enum { WORD_AUTO, WORD_BUILTIN };
 
 static const char *const get_words[] = {"auto", "off", NULL};
 enum { WORD_GET_AUTO, WORD_GET_OFF };
+
+/* In the order of cuda_engine_t. */
+static const char *const engine_words[] = {"auto", "kernel", "copy", NULL};
 
 static const base_knob_t knobs[] = {
     {.name = "COLL_TIMEOUT_MS",
@@ -25,8 +30,9 @@ static const base_knob_t knobs[] = {
     {.name = "COLL_INTERFACE_ADDRESS",
      .kind = BASE_KNOB_TEXT,
      .fallback = "127.0.0.1",
-     .help = "numeric address that coll_unique_id_create listens on; if set, also rank 0 of a job "
-             "whose ranks meet through their launcher"},
+     .help = "numeric address that coll_unique_id_create listens on; if set, also "
+             "coll_unique_id_create_net, and rank 0 of a job whose ranks meet through their "
+             "launcher, which listen on all addresses otherwise"},
     {.name = "COLL_TUNE",
      .kind = BASE_KNOB_WORD,
      .fallback = "auto",
@@ -74,6 +80,29 @@ static const base_knob_t knobs[] = {
      .max = 1,
      .help = "1: messages take as long as the links of COLL_TOPO_FILE do, to measure on a network "
              "that is not there; must be the same on all ranks"},
+    {.name = "COLL_CUDA_ENGINE",
+     .kind = BASE_KNOB_WORD,
+     .fallback = "auto",
+     .words = engine_words,
+     .help =
+         "what carries out calls on GPUs: kernel, copy (the GPU's copy engines, without graphs) "
+         "or auto (copy if two processes share a GPU without MPS, else kernel); must be the "
+         "same on all ranks"},
+    {.name = "COLL_CUDA_BLOCKS",
+     .kind = BASE_KNOB_INTEGER,
+     .fallback = "0",
+     .max = 65535,
+     .help =
+         "blocks that a rank's kernel on a GPU has at most; the communicators of a process take "
+         "theirs from those that the GPU keeps resident, for as long as they live; 0: a "
+         "quarter of the GPU's multiprocessors, and less the more communicators there are"},
+    {.name = "COLL_CUDA_PROTOCOLS",
+     .kind = BASE_KNOB_TEXT,
+     .fallback = "simple,ll",
+     .help = "how the kernel's messages between GPUs may travel, a list: simple (data, then a "
+             "flag; always there), ll (small calls: a flag in every 8 bytes), ll128 (calls of "
+             "middle size, on one GPU or over NVLink: a flag in every 128 bytes; has not run on "
+             "GPUs yet); must be the same on all ranks"},
     {.name = "COLL_DEBUG",
      .kind = BASE_KNOB_INTEGER,
      .fallback = "0",
@@ -94,6 +123,9 @@ enum {
   KNOB_TOPO_FILE,
   KNOB_TOPO_MAP,
   KNOB_TOPO_PACED,
+  KNOB_CUDA_ENGINE,
+  KNOB_CUDA_BLOCKS,
+  KNOB_CUDA_PROTOCOLS,
   KNOB_DEBUG,
   KNOB_COUNT
 };
@@ -198,6 +230,7 @@ coll_status_t comm_settings_read(const coll_comm_config_t *config, comm_settings
   COLL_TRY(read_map(&made.topo_map));
   COLL_TRY(read_flag(KNOB_TOPO_PACED, &made.topo_paced));
   made.blocking = full.blocking != 0;
+  made.device = cuda_driver_current();
   *settings = made;
   return COLL_OK;
 }
@@ -220,6 +253,8 @@ coll_status_t comm_settings_read_split(const coll_comm_config_t *config,
                      full.reproducible, parent->reproducible ? "" : " not");
   }
   if (config != NULL) made.blocking = full.blocking != 0;
+  made.device = comm_gpu_device(parent);
+  if (made.device == CUDA_NO_DEVICE) made.device = cuda_driver_current();
   *settings = made;
   return COLL_OK;
 }
@@ -229,4 +264,45 @@ coll_status_t comm_costs_setting(bool *builtin) {
   COLL_TRY(base_knob_word(&knobs[KNOB_TUNE], &word));
   *builtin = word == WORD_BUILTIN;
   return COLL_OK;
+}
+
+coll_status_t comm_engine_setting(cuda_engine_t *engine) {
+  int word;
+  COLL_TRY(base_knob_word(&knobs[KNOB_CUDA_ENGINE], &word));
+  *engine = (cuda_engine_t)word;
+  return COLL_OK;
+}
+
+coll_status_t comm_cuda_blocks_setting(uint32_t *blocks) {
+  int64_t value;
+  COLL_TRY(base_knob_integer(&knobs[KNOB_CUDA_BLOCKS], &value));
+  *blocks = (uint32_t)value;
+  return COLL_OK;
+}
+
+/* The bit of the word at `text`; 0: there is none of that name. */
+static uint32_t protocol_of(const char *text, size_t length) {
+  static const char *const names[] = {"simple", "ll", "ll128"}; /* of the bits, in their order */
+  for (int i = 0; i < (int)(sizeof names / sizeof *names); i++) {
+    if (strlen(names[i]) == length && strncmp(text, names[i], length) == 0) return 1u << i;
+  }
+  return 0;
+}
+
+coll_status_t comm_cuda_protocols_setting(uint32_t *protocols) {
+  const char *text = base_knob_text(&knobs[KNOB_CUDA_PROTOCOLS]), *at = text;
+  *protocols = CUDA_PROTOCOL_SIMPLE;
+  for (;; at++) {
+    size_t length = strcspn(at, ",");
+    uint32_t protocol = protocol_of(at, length);
+    if (protocol == 0) {
+      return base_fail(COLL_ERROR_INVALID,
+                       "COLL_CUDA_PROTOCOLS is \"%s\": give one or more of simple, ll and ll128, "
+                       "separated by commas",
+                       text);
+    }
+    *protocols |= protocol;
+    at += length;
+    if (*at == '\0') return COLL_OK;
+  }
 }

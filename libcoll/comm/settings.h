@@ -6,6 +6,7 @@
 #define COMM_SETTINGS_H
 
 #include "comm/comm.h"
+#include "device/cuda/end.h"
 #include "topo/map.h"
 
 /* Settings that determine plans or results. All ranks of a communicator must have equal values,
@@ -25,6 +26,7 @@ typedef struct comm_settings {
   topo_map_t topo_map;   /* COLL_TOPO_MAP */
   bool topo_paced;       /* COLL_TOPO_PACED */
   bool blocking;         /* creation blocks */
+  int device;            /* this rank's GPU; CUDA_NO_DEVICE: none */
   comm_access_t access;
 } comm_settings_t;
 
@@ -33,18 +35,30 @@ typedef struct comm_split_settings {
   uint64_t timeout_ns;
   comm_limits_t limits;
   bool blocking;
+  int device; /* as above */
 } comm_split_settings_t;
 
-/* config may be NULL. COLL_ERROR_INVALID names the knob or field with a wrong value. */
+/* config may be NULL. The rank's GPU is that of the calling thread's current context.
+ * COLL_ERROR_INVALID names the knob or field with a wrong value. */
 coll_status_t comm_settings_read(const coll_comm_config_t *config, comm_settings_t *settings);
 
-/* The same for a split of the parent. What the config leaves open is as the parent has it. */
+/* The same for a split of the parent. What the config leaves open is as the parent has it, also its
+ * GPU. */
 coll_status_t comm_settings_read_split(const coll_comm_config_t *config,
                                        const struct coll_comm *parent,
                                        comm_split_settings_t *settings);
 
 /* COLL_TUNE: whether to use the costs that are built into the library. */
 coll_status_t comm_costs_setting(bool *builtin);
+
+/* COLL_CUDA_ENGINE. */
+coll_status_t comm_engine_setting(cuda_engine_t *engine);
+
+/* COLL_CUDA_BLOCKS: blocks of a rank's kernel at most; 0: as many as there should be. */
+coll_status_t comm_cuda_blocks_setting(uint32_t *blocks);
+
+/* COLL_CUDA_PROTOCOLS: bits of CUDA_PROTOCOL_... */
+coll_status_t comm_cuda_protocols_setting(uint32_t *protocols);
 
 /* The index-th knob of this room; NULL past the end. */
 const struct base_knob *comm_knob(int index);

@@ -15,6 +15,7 @@
 #include "comm/access.h"
 #include "comm/allgather.h"
 #include "comm/create.h"
+#include "comm/gpu/gpu.h"
 #include "comm/lock.h"
 #include "comm/placement.h"
 
@@ -59,12 +60,13 @@ static coll_status_t check_all_can(const struct coll_comm *parent, const request
 
 /* Fills in this rank's request. A rank that fails here must still take part in the allgather. */
 static coll_status_t make_request(const struct coll_comm *parent, transport_listener_t *listener,
-                                  request_t *own) {
+                                  int device, request_t *own) {
   if (getrandom(&own->session, sizeof own->session, 0) != (ssize_t)sizeof own->session) {
     return base_fail_errno(COLL_ERROR_SYSTEM, "no random number for a communicator");
   }
   COLL_TRY(comm_listen(listener, &own->record));
   own->record.costs = parent->costs;
+  own->record.has_gpu = device != CUDA_NO_DEVICE;
   own->record.agreed.reproducible = parent->reproducible;
   own->record.agreed.layout = comm_placement_digest(parent->layout, parent->paced);
   return COLL_OK;
@@ -173,6 +175,14 @@ static coll_status_t connect_members(transport_listener_t *listener, const reque
   return disconnected ? find_cause(health, status) : status;
 }
 
+/* What is left when all ranks of the parent have connected on the host. */
+static coll_status_t complete(struct coll_comm *made, const struct coll_comm *parent,
+                              const comm_split_settings_t *settings, bool all_on_gpus) {
+  comm_access_find(made, &parent->access);
+  if (!all_on_gpus) return COLL_OK;
+  return comm_gpu_connect_created(&made, &settings->device, 1, settings->timeout_ns);
+}
+
 /* Connects the ranks of this rank's color, if it has one, and waits until all ranks of the parent
  * have connected. If one of them fails, all fail. */
 static coll_status_t make_child(struct coll_comm *parent, transport_listener_t *listener,
@@ -180,11 +190,13 @@ static coll_status_t make_child(struct coll_comm *parent, transport_listener_t *
                                 const comm_split_settings_t *settings, struct coll_comm **child) {
   health_t health = {.parent = parent, .settings = settings, .failed_rank = parent->rank};
   struct coll_comm *made = color < 0 ? NULL : *child;
+  bool all_on_gpus = true;
   coll_status_t status = COLL_OK;
   if (color < 0) {
     transport_listener_close(listener);
   } else {
     int count = select_color(requests, parent->size, color);
+    for (int i = 0; i < count; i++) all_on_gpus = all_on_gpus && requests[i].record.has_gpu;
     status = connect_members(listener, requests, count, &health, &made);
   }
   if (status != COLL_OK) {
@@ -194,8 +206,8 @@ static coll_status_t make_child(struct coll_comm *parent, transport_listener_t *
   const char own = 0;
   status = comm_allgather(parent, FLIGHT_SPLIT, &own, sizeof own,
                           requests); /* reuses the buffer of the requests */
+  if (status == COLL_OK && made != NULL) status = complete(made, parent, settings, all_on_gpus);
   if (status == COLL_OK) {
-    if (made != NULL) comm_access_find(made, &parent->access);
     *child = made;
   } else if (made != NULL) {
     comm_destroy(made);
@@ -213,7 +225,7 @@ coll_status_t comm_split(struct coll_comm *parent, int color, int key,
     finish_parent(parent, status, parent->rank);
     return status;
   }
-  coll_status_t own_status = make_request(parent, &listener, &own);
+  coll_status_t own_status = make_request(parent, &listener, settings->device, &own);
   own.failed = own_status != COLL_OK;
   status = comm_allgather(parent, FLIGHT_SPLIT, &own, sizeof own, requests);
   if (status == COLL_OK) status = own_status;

@@ -68,11 +68,14 @@ BASE_APART static coll_status_t look_up_within(comm_task_t *task, plan_reach_t r
   return COLL_OK;
 }
 
-/* Adds to the identity the membership in a group, and the call that it is a part of. */
+/* Adds to the identity the membership in a group, and the call that it is a part or piece of. */
 static flight_call_t identity_of(const comm_call_t *call, flight_call_t id) {
-  if (call->part_of == 0 && !call->continues && call->coalesced == NULL) return id;
+  if (call->part_of == 0 && call->piece_of == 0 && !call->continues && call->coalesced == NULL) {
+    return id;
+  }
   flight_words_t words = flight_call_words(id);
   if (call->part_of != 0) words.verb = call->part_of;
+  if (call->piece_of != 0) words.count = call->piece_of;
   words.continues = call->continues;
   words.coalesced = call->coalesced != NULL;
   return flight_call_make(&words);
@@ -128,7 +131,7 @@ static bool needs_only_run(const comm_task_t *task) {
 static void note_fastpath(const comm_task_t *task) {
   comm_cache_entry_t *entry = task->entry;
   size_t element_bytes = task->engine_call->element_bytes;
-  entry->is_fast = task->run->can_restart && needs_only_run(task) &&
+  entry->is_fast = task->run->can_restart && needs_only_run(task) && !task->call->comm->near_gpu &&
                    block_bytes(task->call) <= COMM_FASTPATH_BYTES_MAX;
   entry->send_bytes = buffer_elements(task->call, PLAN_INPUT) * element_bytes;
   entry->recv_bytes = buffer_elements(task->call, PLAN_OUTPUT) * element_bytes;

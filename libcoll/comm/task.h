@@ -6,6 +6,7 @@
 
 #include "comm/call.h"
 #include "engine/exchange.h"
+#include "engine/large.h"
 #include "engine/run.h"
 
 typedef enum comm_task_state {
@@ -76,8 +77,9 @@ static inline bool comm_task_has_executor(const comm_task_t *task) {
 
 void comm_task_free_scaled(comm_task_t *task);
 
-/* Frees the memory of the task, in any state. */
+/* Ends the task, in any state. */
 static inline void comm_task_close(comm_task_t *task) {
+  if (task->state == COMM_TASK_RUNNING && !task->ran) engine_large_stop(task->run);
   if (task->scaled != NULL) comm_task_free_scaled(task);
 }
 

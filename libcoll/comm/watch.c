@@ -94,16 +94,18 @@ void comm_watch_end(comm_watch_t *watch) {
 
 /* ---- peers that are lost --------------------------------------------------------------------*/
 
-static coll_status_t fail_peer_left(struct coll_comm *comm, int peer,
-                                    transport_peer_state_t state) {
+/* A peer that leaves in the middle of a call may do so because of a rank that it has lost on
+ * another communicator. */
+coll_status_t comm_watch_fail_left(struct coll_comm *comm, int peer, transport_peer_state_t state) {
   flight_standstill_t own = {0};
   char text[FLIGHT_TEXT_BYTES];
+  int lost = state == TRANSPORT_PEER_LOST ? peer : comm_lost_rank(comm);
   flight_wait_read(comm->local->flight, &own);
   flight_call_describe(own.call, comm_forced_name(own.call), text, sizeof text);
   coll_status_t status;
-  if (state == TRANSPORT_PEER_LOST) {
+  if (lost >= 0) {
     char loss[COMM_LOSS_BYTES];
-    comm_describe_loss(comm, peer, loss);
+    comm_describe_loss(comm, lost, loss);
     status = base_fail(COLL_ERROR_RANK_LOST,
                        "rank %d: %s while call %llu, %s, was under way; the communicator is "
                        "finished",
@@ -115,14 +117,14 @@ static coll_status_t fail_peer_left(struct coll_comm *comm, int peer,
                        comm->rank, (unsigned long long)own.number, text, peer,
                        (int)comm->peers[peer].pid);
   }
-  return comm_finish(comm, status, peer);
+  return comm_finish(comm, status, lost >= 0 ? lost : peer);
 }
 
 /* Fails if the peer was found lost for the second time in a row; otherwise remembers it. */
 static coll_status_t confirm_loss(comm_watch_t *watch, struct coll_comm *comm, int peer,
                                   transport_peer_state_t state) {
   if (watch->suspected_comm == comm && watch->suspected_peer == peer) {
-    return fail_peer_left(comm, peer, state);
+    return comm_watch_fail_left(comm, peer, state);
   }
   watch->suspected_comm = comm;
   watch->suspected_peer = peer;

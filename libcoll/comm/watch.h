@@ -30,4 +30,8 @@ coll_status_t comm_watch_tasks(comm_watch_t *watch, comm_task_t tasks[], size_t 
 /* The tasks made progress: withdraws the published waits. */
 void comm_watch_end(comm_watch_t *watch);
 
+/* Fails the communicator because the peer, whose state is LEFT or LOST, is not there any more in
+ * the call that this rank waits in. */
+coll_status_t comm_watch_fail_left(struct coll_comm *comm, int peer, transport_peer_state_t state);
+
 #endif

@@ -91,6 +91,35 @@ static void set_operand_pointers(engine_bound_t *bound) {
   }
 }
 
+/* A large message counts whole: each pass adds its part, although the first has sent the address of
+ * all of it. */
+static size_t traffic_of(const engine_bound_t *bound, const engine_action_t *action,
+                         const engine_world_t *world) {
+  size_t bytes = 0;
+  switch (action->kind) {
+    case ENGINE_SEND:
+    case ENGINE_MCAST_SEND:
+    case ENGINE_SEND_LARGE:
+    case ENGINE_SEND_PIECES:
+      if (action->multicast) return action->bytes * (size_t)(world->size - 1);
+      return action->peer.rank == world->rank ? 0 : action->bytes;
+    default: break;
+  }
+  for (int i = 0; i < action->operand_count; i++) {
+    const engine_operand_t *operand = &action->operands[i];
+    if (operand->base >= bound->base_count) continue; /* a message: its sender counts it */
+    if (bound->bases[operand->base].rank != world->rank) bytes += operand->bytes;
+  }
+  return bytes;
+}
+
+static void sum_traffic(engine_bound_t *bound, const engine_world_t *world) {
+  bound->traffic = 0;
+  for (size_t i = 0; i < bound->action_count; i++) {
+    bound->traffic += traffic_of(bound, &bound->actions[i], world);
+  }
+}
+
 static void number_phases(engine_action_t actions[], size_t count) {
   for (size_t i = 0; i < count; i++) {
     bool waited = i > 0 && engine_action_waits(&actions[i - 1]);
@@ -137,6 +166,7 @@ coll_status_t engine_bind(engine_bound_t *bound, const engine_world_t *world, co
   if (b.lacks_port) return fail_channels(world, plan);
   set_operand_pointers(bound);
   COLL_TRY(add_message_addresses(bound));
+  sum_traffic(bound, world);
   COLL_TRY(engine_pull_prepare(bound));
   engine_windows_divide(bound, &b.layout, world);
   bound->plan = plan;

@@ -111,6 +111,9 @@ typedef struct engine_bound {
   uint32_t calls;     /* calls that have used the binding */
   uint32_t windows;   /* windows of SCRATCH, the same number on every rank; at least 1 */
   size_t window_bytes;
+  uint64_t traffic; /* payload bytes that the pass moves between ranks: a message counts at its
+                       sender, once per receiver; memory of another rank at the rank that reads or
+                       writes it */
 
   engine_base_t *bases;
   char **addresses; /* addresses of the bases in the current pass, followed by those of received

@@ -34,7 +34,8 @@ static engine_action_kind_t message_kind(const engine_binder_t *b, const engine_
   if (action->multicast) return ENGINE_MCAST_RECV;
   if (action->operand_count != 1) return ENGINE_RECV_PIECES;
   bool fetched = action->bytes >= FETCH_BYTES_MIN || action->nontemporal_hint > action->bytes;
-  return fetched && action->peer.route->peeks ? ENGINE_RECV_FETCH : ENGINE_RECV;
+  return fetched && engine_message_fetches(&action->peer, action->bytes) ? ENGINE_RECV_FETCH
+                                                                         : ENGINE_RECV;
 }
 
 /* A rank that only receives waits for its sender even in large calls. So short latency matters more

@@ -29,6 +29,7 @@ typedef struct engine_call {
   int channel;         /* lane l of the plan runs over this channel + l */
   bool count_per_pair; /* counts are known only to pairs of ranks: every pair exchanges a message
                           with its count, even if it is 0 */
+  bool takes_turns;    /* with other calls of its rank: engine_run_advance ends with a pass */
 } engine_call_t;
 
 /* Whether the blocks of the call differ in size. */

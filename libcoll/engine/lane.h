@@ -93,6 +93,14 @@ BASE_INLINE coll_status_t engine_lane_advance(engine_run_t *run, engine_cursor_t
   return status;
 }
 
+/* Counts what a pass has moved, once it is complete. */
+BASE_INLINE void engine_lane_count(engine_run_t *run) {
+  /* relaxed: a sum that orders nothing; the communicator's lock orders its writers */
+  uint64_t before = atomic_load_explicit(&run->world->traffic, memory_order_relaxed);
+  uint64_t after = before + run->bound.traffic;
+  atomic_store_explicit(&run->world->traffic, after, memory_order_relaxed);
+}
+
 /* Begins a call that differs from the previous, completed one only in its buffers and identity,
  * which *run->call already holds, and advances it like engine_run_advance. call: equal to
  * run->call; the caller has just written it, so it need not be loaded again. Returns whether the
@@ -106,7 +114,9 @@ BASE_INLINE bool engine_run_restart(engine_run_t *run, const engine_call_t *call
   engine_lane_set_own(run, call->input, call->output);
   if (run->bound.windows > 1) engine_lane_set_scratch(run, call->id);
   *status = engine_lane_advance(run, &run->first, run->world->polls);
-  return run->first.next == run->first.end;
+  if (run->first.next != run->first.end) return false;
+  engine_lane_count(run);
+  return true;
 }
 
 #endif

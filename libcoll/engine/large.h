@@ -1,10 +1,11 @@
 /*
  * Large messages whose size only a pair of ranks knows (coll_send, coll_alltoallv). Instead of the
  * data, the sender sends the address of its buffer. The receiver copies from there, directly where
- * the buffer is mapped and else by the transport's get, and acknowledges with a signal, for which
- * the sender waits at the end of the first pass. (In MPI and UCX: rendezvous protocol with a read
- * by the receiver.) The sender decides: it sends the data itself, in as many messages as passes, if
- * the receiver could not read the buffer. The receiver accepts either.
+ * the buffer is mapped, else by the transport's get, and between hosts by its fetch. It then
+ * acknowledges with a signal, for which the sender waits at the end of the first pass. (In MPI and
+ * UCX: rendezvous protocol with a read by the receiver.) The sender decides: it sends the data
+ * itself, in as many messages as passes, if the receiver could not read the buffer. The receiver
+ * accepts either.
  */
 #ifndef ENGINE_LARGE_H
 #define ENGINE_LARGE_H
@@ -21,6 +22,10 @@ static inline bool engine_call_may_be_large(const engine_call_t *call) {
 
 /* Clears the state of large messages at the begin of a call that may have some. */
 coll_status_t engine_large_begin(engine_run_t *run);
+
+/* A call with large messages has failed: no peer reads the buffers of this rank any more, and
+ * nothing is written to them. */
+void engine_large_stop(engine_run_t *run);
 
 /* Each of these tries to complete the action of its name. */
 coll_status_t engine_large_send(engine_run_t *run, const engine_action_t *action, bool *done);

@@ -23,6 +23,17 @@ BASE_INLINE coll_status_t engine_message_check(const engine_run_t *run,
   return engine_message_check_id(run, action, peer, head);
 }
 
+/* Shorter messages have arrived as a whole when they are looked for, and one system call brings
+ * header and data to the transport's memory; of longer ones, more than the data is copied. */
+#define ENGINE_DIRECT_BYTES_MIN 49152
+
+/* Whether data of a message from the peer is best copied from the transport's memory. */
+BASE_INLINE bool engine_message_fetches(const engine_peer_t *peer, size_t bytes) {
+  if (!peer->route->peeks) return false;
+  bool direct = peer->port != NULL && peer->port->transport->recvs_direct;
+  return !direct || bytes < ENGINE_DIRECT_BYTES_MIN;
+}
+
 /* Each of the functions below tries to complete the action of its name. *done: it was completed. */
 
 BASE_INLINE coll_status_t engine_message_send(const engine_run_t *run,

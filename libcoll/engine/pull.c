@@ -24,9 +24,7 @@ static coll_status_t get(const engine_run_t *run, const engine_operand_t *source
   return route->ops->get(route, peer, dst, address, bytes, done);
 }
 
-/* Whether the memory that was read was still the peer's in this call: a rank that leaves a call
- * because of an error first aborts the communicator, or dies. */
-static bool is_here(transport_t *route, int peer) {
+bool engine_pull_is_here(transport_t *route, int peer) {
   /* the reads come before the checks below */
   atomic_thread_fence(memory_order_acquire);
   /* acquire: pairs with the release of a rank that aborts, before it returns from its call */
@@ -37,7 +35,8 @@ static bool is_here(transport_t *route, int peer) {
 static bool is_confirmed(const engine_run_t *run, const engine_action_t *action) {
   for (int i = action->dst_count; i < action->operand_count; i++) {
     const engine_base_t *base = base_of(run, &action->operands[i]);
-    if (base->is_remote && !is_here(run->world->routes[base->rank], base->rank)) return false;
+    if (base->is_remote && !engine_pull_is_here(run->world->routes[base->rank], base->rank))
+      return false;
   }
   return true;
 }
@@ -54,7 +53,7 @@ coll_status_t engine_pull_get(const engine_peer_t *peer, void *dst, uint64_t add
   transport_t *route = peer->route;
   *done = true;
   coll_status_t status = route->ops->get(route, peer->rank, dst, address, bytes, done);
-  *done = *done && is_here(route, peer->rank);
+  *done = *done && engine_pull_is_here(route, peer->rank);
   return *done ? status : COLL_OK;
 }
 

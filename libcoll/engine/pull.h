@@ -19,6 +19,10 @@ coll_status_t engine_pull_prepare(engine_bound_t *bound);
 coll_status_t engine_pull_get(const engine_peer_t *peer, void *dst, uint64_t address, size_t bytes,
                               bool *done);
 
+/* Whether memory that was read was still the peer's in this call: a rank that leaves a call because
+ * of an error first aborts the communicator, or dies. */
+bool engine_pull_is_here(transport_t *route, int peer);
+
 /* Copies from a peer's buffer, or reduces operands of which some are in peers' buffers. Not *done:
  * a peer has exited or the communicator is aborted; the call is about to fail, and the destination
  * is unspecified. */

@@ -115,7 +115,7 @@ BASE_COLD static coll_status_t bind_first(engine_run_t *run, const plan_t *plan,
   return enter_pass(run);
 }
 
-coll_status_t engine_run_begin(engine_run_t *run, const engine_world_t *world, const plan_t *plan,
+coll_status_t engine_run_begin(engine_run_t *run, engine_world_t *world, const plan_t *plan,
                                const plan_program_t *program, const engine_call_t *call) {
   engine_bound_t *bound = &run->bound;
   run->world = world;
@@ -157,6 +157,7 @@ static coll_status_t advance(engine_run_t *run, bool *moved, bool *done) {
   for (;;) {
     bool pass_done, swept = false;
     COLL_TRY(sweep(run, &swept, &pass_done));
+    if (pass_done) engine_lane_count(run);
     if (pass_done && run->pass.first + run->pass.count >= run->call->count) {
       *moved = true;
       *done = true;
@@ -164,7 +165,9 @@ static coll_status_t advance(engine_run_t *run, bool *moved, bool *done) {
     }
     if (!pass_done && !swept) return COLL_OK;
     *moved = true;
-    if (pass_done) COLL_TRY(next_pass(run));
+    if (!pass_done) continue;
+    COLL_TRY(next_pass(run));
+    if (run->call->takes_turns) return COLL_OK;
   }
 }
 

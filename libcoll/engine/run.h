@@ -22,13 +22,14 @@ bool engine_run_fits(const engine_world_t *world, const plan_t *plan, size_t ele
  * call may have 0 elements: its ranks then exchange empty messages, which detects mismatched calls.
  * `run` is zeroed or from an earlier call, whose binding is reused if plan, count and element size
  * are the same and blocks are even. */
-coll_status_t engine_run_begin(engine_run_t *run, const engine_world_t *world, const plan_t *plan,
+coll_status_t engine_run_begin(engine_run_t *run, engine_world_t *world, const plan_t *plan,
                                const plan_program_t *program, const engine_call_t *call);
 
 /* Frees the memory of the binding. */
 void engine_run_free(engine_run_t *run);
 
-/* Advances the run until all lanes are blocked. *moved: at least one action was completed. *done:
+/* Advances the run until all lanes are blocked, or a pass of a call that takes turns is complete.
+ * *moved: at least one action was completed. *done:
  * the call is complete. COLL_ERROR_MISMATCH if a peer is in a different call; other errors are
  * those of the transport. */
 coll_status_t engine_run_advance(engine_run_t *run, bool *moved, bool *done);

@@ -4,16 +4,24 @@
 
 #include "engine/bind.h"
 
+/* A large message to a peer, and one from it (large.c). */
+typedef struct engine_large {
+  unsigned char flags;
+  transport_port_t *exposed;     /* by which the peer may fetch this rank's buffer; NULL: no */
+  transport_exposure_t exposure; /* as it was told */
+  transport_fetch_t *fetch;      /* of the peer's buffer; NULL: none under way */
+} engine_large_t;
+
 /* Executes one call at a time. It is reused for the next call, whose program is then already
  * bound. */
 typedef struct engine_run {
-  const engine_world_t *world;
+  engine_world_t *world;
   const engine_call_t *call;
   engine_bound_t bound;
   engine_pass_t pass;        /* the current pass */
   engine_cursor_t first;     /* of lane 0; those of the others are in bound.cursors */
   uint32_t messages_arrived; /* messages of the current ENGINE_RECV_REDUCE that have arrived */
-  unsigned char *large;      /* [world->size]: state of large messages (large.h); NULL before the
+  engine_large_t *large;     /* [world->size]: state of large messages (large.h); NULL before the
                                 first call that may have any */
   bool can_restart;          /* the next call may begin by engine_run_restart (lane.h) */
 } engine_run_t;

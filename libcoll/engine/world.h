@@ -6,6 +6,8 @@
 #ifndef ENGINE_WORLD_H
 #define ENGINE_WORLD_H
 
+#include <stdatomic.h>
+
 #include "device/ops.h"
 #include "plan/room.h"
 #include "transport/ops.h"
@@ -30,6 +32,9 @@ typedef struct engine_world {
   char *packing;        /* buffer for messages of several pieces; holds a message of any size */
   int polls; /* how often a blocked action is retried per call of engine_run_advance, where the run
                 has nothing else to do; treated as at least 1 */
+  /* Payload bytes that completed passes have moved between ranks (engine_bound_t.traffic). Written
+   * by the run that makes progress, one at a time; read by any thread. */
+  _Atomic uint64_t traffic;
 } engine_world_t;
 
 #endif

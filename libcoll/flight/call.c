@@ -18,7 +18,7 @@ flight_call_t flight_call_make(const flight_words_t *words) {
   uint64_t what =
       (uint64_t)words->root << FLIGHT_ROOT_SHIFT | (uint64_t)words->verb << FLIGHT_VERB_SHIFT |
       (uint64_t)words->dtype << FLIGHT_DTYPE_SHIFT | (uint64_t)words->op << FLIGHT_OP_SHIFT |
-      (uint64_t)words->algo << FLIGHT_ALGO_SHIFT |
+      (uint64_t)words->algo << FLIGHT_ALGO_SHIFT | (uint64_t)words->on_gpu << FLIGHT_GPU_SHIFT |
       (uint64_t)words->continues << FLIGHT_CONTINUES_SHIFT |
       (uint64_t)words->coalesced << FLIGHT_COALESCED_SHIFT;
   return (flight_call_t){.what = what, .count = words->count};
@@ -27,7 +27,7 @@ flight_call_t flight_call_make(const flight_words_t *words) {
 flight_words_t flight_call_words(flight_call_t call) {
   uint64_t what = call.what;
   return (flight_words_t){
-      .verb = (int)(what >> FLIGHT_VERB_SHIFT & 0xf),
+      .verb = (int)(what >> FLIGHT_VERB_SHIFT & 0x1f),
       .dtype = (coll_dtype_t)(what >> FLIGHT_DTYPE_SHIFT & 0xf),
       .op = (int)(what >> FLIGHT_OP_SHIFT & 0xf),
       .root = (int)(what >> FLIGHT_ROOT_SHIFT & ((1u << FLIGHT_ROOT_BITS) - 1)),
@@ -35,6 +35,7 @@ flight_words_t flight_call_words(flight_call_t call) {
       .algo = (int)(what >> FLIGHT_ALGO_SHIFT & FLIGHT_ALGO_MAX),
       .continues = what >> FLIGHT_CONTINUES_SHIFT & 1,
       .coalesced = what >> FLIGHT_COALESCED_SHIFT & 1,
+      .on_gpu = what >> FLIGHT_GPU_SHIFT & 1,
   };
 }
 
@@ -63,6 +64,9 @@ static const char *verb_name(int verb) {
   switch (verb) {
     case FLIGHT_SPLIT: return "split";
     case FLIGHT_PLAN_LOAD: return "plan_load";
+    case FLIGHT_WINDOW: return "window_create";
+    case FLIGHT_GPU_GROUP: return "sends and receives";
+    case FLIGHT_GPU_CONNECT: return "the first call on GPUs";
     case FLIGHT_SEND: return "send";
     case FLIGHT_RECV: return "recv";
     case COLL_SENDRECV: return "send/recv";
@@ -76,7 +80,7 @@ static const char *verb_name(int verb) {
 
 static void add_arguments(line_t *line, const flight_words_t *words) {
   if (words->verb == COLL_BARRIER || words->verb == FLIGHT_SPLIT) return;
-  if (words->verb == FLIGHT_PLAN_LOAD) return;
+  if (words->verb > FLIGHT_SPLIT && words->verb < FLIGHT_SEND) return;
   add(line, "%s", or_unknown(base_dtype_name(words->dtype)));
   if (words->op == FLIGHT_OP_PREMUL) {
     add(line, ", premul_sum");
@@ -106,6 +110,7 @@ void flight_call_describe(flight_call_t call, const char *algo, char *text, size
   } else if (words.algo > 0) {
     add(&line, " forced to algorithm %d", words.algo - 1);
   }
+  if (words.on_gpu) add(&line, " on GPUs");
   if (words.coalesced) add(&line, " coalesced with others of its group");
   if (words.continues) add(&line, ", not the last of its group");
 }

@@ -26,8 +26,11 @@ typedef struct flight_call {
 enum {
   FLIGHT_SPLIT = COLL_COLLECTIVE_COUNT,
   FLIGHT_PLAN_LOAD,
-  FLIGHT_SEND, /* root: the destination */
-  FLIGHT_RECV, /* root: the source */
+  FLIGHT_GPU_CONNECT, /* the first call of a communicator on GPUs */
+  FLIGHT_WINDOW,      /* coll_window_create */
+  FLIGHT_GPU_GROUP,   /* sends and receives in one launch on a GPU; of one rank alone */
+  FLIGHT_SEND,        /* root: the destination */
+  FLIGHT_RECV,        /* root: the source */
   FLIGHT_VERB_COUNT
 };
 
@@ -40,10 +43,11 @@ enum {
 enum {
   FLIGHT_COALESCED_SHIFT = 0,
   FLIGHT_CONTINUES_SHIFT = 1,
-  FLIGHT_ALGO_SHIFT = 4,
-  FLIGHT_OP_SHIFT = 10,
-  FLIGHT_DTYPE_SHIFT = 14,
-  FLIGHT_VERB_SHIFT = 18,
+  FLIGHT_GPU_SHIFT = 2,
+  FLIGHT_ALGO_SHIFT = 3,
+  FLIGHT_OP_SHIFT = 9,
+  FLIGHT_DTYPE_SHIFT = 13,
+  FLIGHT_VERB_SHIFT = 17,
   FLIGHT_ROOT_SHIFT = 22,
   FLIGHT_NUMBER_SHIFT = 40
 };
@@ -51,8 +55,9 @@ enum {
 #define FLIGHT_NUMBER_BITS 24 /* call numbers are stored modulo 2^24 */
 #define FLIGHT_ROOT_BITS 18
 
-_Static_assert(FLIGHT_VERB_COUNT <= 16 && COLL_DTYPE_COUNT <= 16, "verb and dtype have 4 bits");
-_Static_assert(COLL_OP_BUILTIN_COUNT <= FLIGHT_OP_PREMUL, "so has the op");
+_Static_assert(FLIGHT_VERB_COUNT <= 32 && COLL_DTYPE_COUNT <= 16,
+               "5 bits for the verb, 4 for dtype");
+_Static_assert(COLL_OP_BUILTIN_COUNT <= FLIGHT_OP_PREMUL, "4 bits for the op");
 _Static_assert(COLL_OP_BUILTIN_COUNT <= COLL_OP_CREATED_MIN,
                "created ops follow the built-in ones");
 
@@ -65,11 +70,17 @@ typedef struct flight_words {
   int algo;       /* 1 + index of the forced algorithm, or FLIGHT_ALGO_LOADED; 0: none */
   bool continues; /* its group has a later collective on the same communicator */
   bool coalesced; /* it replaces several small collectives of a group */
+  bool on_gpu;    /* which all ranks' calls are, or none */
 } flight_words_t;
 
 /* Packs the identity of a call with number 0, and unpacks an identity. */
 flight_call_t flight_call_make(const flight_words_t *words);
 flight_words_t flight_call_words(flight_call_t call);
+
+/* The same call on GPUs. */
+BASE_INLINE flight_call_t flight_call_on_gpu(flight_call_t call) {
+  return (flight_call_t){call.what | UINT64_C(1) << FLIGHT_GPU_SHIFT, call.count};
+}
 
 /* Inserts the number of the call. */
 BASE_INLINE uint64_t flight_what_at(uint64_t what, uint64_t number) {

@@ -105,8 +105,7 @@ void flight_wait_end(flight_recorder_t *own) {
   }
 }
 
-void flight_cross_wait_publish(flight_recorder_t *own, const flight_standstill_t *wait) {
-  flight_wait_t *to = &own->cross_wait;
+void flight_standstill_publish(flight_wait_t *to, const flight_standstill_t *wait) {
   if (is_published(to, wait)) {
     atomic_store_explicit(&to->polls, wait->polls, memory_order_release);
     return;
@@ -116,8 +115,8 @@ void flight_cross_wait_publish(flight_recorder_t *own, const flight_standstill_t
   atomic_store_explicit(&to->waiting, 1, memory_order_seq_cst);
 }
 
-void flight_cross_wait_end(flight_recorder_t *own) {
-  end_wait(&own->cross_wait);
+void flight_standstill_end(flight_wait_t *to) {
+  end_wait(to);
 }
 
 bool flight_standstill_is(const flight_wait_t *from, uint64_t changes) {
@@ -172,7 +171,7 @@ bool flight_latest(const flight_recorder_t *of, flight_past_t *past) {
 
 bool flight_is_collective(flight_call_t call) {
   int verb = flight_call_words(call).verb;
-  return verb != FLIGHT_SEND && verb != FLIGHT_RECV;
+  return verb != FLIGHT_SEND && verb != FLIGHT_RECV && verb != FLIGHT_GPU_GROUP;
 }
 
 uint64_t flight_collectives_begun(const flight_recorder_t *of) {

@@ -59,10 +59,12 @@ typedef struct flight_recorder {
   _Atomic uint64_t reports;      /* number of hang reports that the owner has printed */
   _Atomic uint64_t reported_number, reported_what; /* the call of the latest report */
   flight_wait_t wait;
-  /* If the owner does not wait on this communicator, but all threads of its process wait on others:
-   * these waits, translated to ranks of this communicator. Written by any of these threads, under
-   * one lock. */
+  /* If all threads of the owner's process wait, on this communicator or on others: all these waits,
+   * translated to ranks of this communicator. Written by any of these threads, under one lock. */
   flight_wait_t cross_wait;
+  /* The wait of this rank's kernel on a GPU. Written by the thread that watches GPUs. `number`: if
+   * the call's is not known, how many the GPU has begun. */
+  flight_wait_t gpu_wait;
   _Alignas(128) flight_entry_t entries[FLIGHT_ENTRIES];
 } flight_recorder_t;
 
@@ -97,7 +99,7 @@ static inline uint64_t flight_completed(const flight_recorder_t *of) {
  * FLIGHT_DIRECTORY_OFFSET of that memory, and is written once, before the memory is passed to the
  * ranks. */
 #define FLIGHT_DIRECTORY_OFFSET 64
-#define FLIGHT_MAGIC UINT64_C(0x32746867696c6663) /* "cflight2"; changes with the layout */
+#define FLIGHT_MAGIC UINT64_C(0x33746867696c6663) /* "cflight3"; changes with the layout */
 
 typedef struct flight_directory {
   uint64_t magic;
@@ -124,9 +126,9 @@ void flight_wait_publish(flight_recorder_t *own, const flight_standstill_t *wait
 /* The owner stops waiting. */
 void flight_wait_end(flight_recorder_t *own);
 
-/* The same for `cross_wait`, whose polls the caller counts. */
-void flight_cross_wait_publish(flight_recorder_t *own, const flight_standstill_t *wait);
-void flight_cross_wait_end(flight_recorder_t *own);
+/* The same for `cross_wait` and `gpu_wait`, whose polls the caller counts. */
+void flight_standstill_publish(flight_wait_t *to, const flight_standstill_t *wait);
+void flight_standstill_end(flight_wait_t *to);
 
 /* Whether the rank waits; if so, reads its wait. */
 bool flight_wait_read(const flight_recorder_t *of, flight_standstill_t *wait);
@@ -162,7 +164,7 @@ bool flight_latest(const flight_recorder_t *of, flight_past_t *past);
  * sends and receives. */
 uint64_t flight_collectives_begun(const flight_recorder_t *of);
 
-/* Whether the call is not a send or receive. */
+/* Whether the call is not a send, a receive or a group of these. */
 bool flight_is_collective(flight_call_t call);
 
 /* Reads the recorded collective of that number. False if it is not recorded. */

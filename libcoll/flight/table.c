@@ -49,17 +49,20 @@ bool flight_table_shows(const flight_table_t *table, int32_t pid) {
 
 /* A collective is complete once it is counted in `completed`. A send or receive is known to be
  * under way only while it waits. */
-static void read_call(const flight_recorder_t *from, flight_row_t *row) {
+static bool read_wait(const flight_wait_t *from, flight_row_t *row) {
   flight_standstill_t wait;
   for (size_t word = 0; word < base_ranks_words(row->ranks); word++) {
-    row->peers[word] = atomic_load_explicit(&from->wait.peers[word], memory_order_acquire);
+    row->peers[word] = atomic_load_explicit(&from->peers[word], memory_order_acquire);
   }
-  if (flight_wait_read(from, &wait)) {
-    row->called = row->under_way = row->waits = true;
-    row->call = (flight_past_t){.number = wait.number, .call = wait.call};
-    row->begin_ns = wait.begin_ns;
-    return;
-  }
+  if (!flight_standstill_read(from, &wait)) return false;
+  row->called = row->under_way = row->waits = true;
+  row->call = (flight_past_t){.number = wait.number, .call = wait.call};
+  row->begin_ns = wait.begin_ns;
+  return true;
+}
+
+static void read_call(const flight_recorder_t *from, flight_row_t *row) {
+  if (read_wait(&from->wait, row) || read_wait(&from->gpu_wait, row)) return;
   row->called = flight_latest(from, &row->call);
   row->under_way =
       row->called && flight_is_collective(row->call.call) && row->call.number >= row->completed;

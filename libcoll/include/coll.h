@@ -1,6 +1,6 @@
 /*
  * coll.h: collective communication between ranks. This is the whole public interface of libcoll;
- * it includes coll_algo.h.
+ * it includes coll_algo.h and coll_gpu.h.
  *
  * A rank is a process or a thread. A communicator is an ordered set of ranks. All ranks of a
  * communicator make the same calls in the same order. The interface is close to NCCL's on purpose:
@@ -153,12 +153,16 @@ typedef struct coll_comm_config {
  * then the process must not exit. */
 COLL_API coll_status_t coll_unique_id_create(coll_unique_id_t *id);
 
+/* The same for ranks on several hosts: without COLL_INTERFACE_ADDRESS, the thread listens at all
+ * addresses that COLL_INTERFACES allows. The program must not show the id to strangers. */
+COLL_API coll_status_t coll_unique_id_create_net(coll_unique_id_t *id);
+
 /* Makes this process or thread rank `rank` of `size`. config may be NULL. Returns COLL_OK once all
  * ranks have made their part of the communicator. COLL_ERROR_TIMEOUT names the ranks that did not
  * call in time. COLL_ERROR_RANK_LOST names, within 2 s, a rank that called and then died or failed.
  * A rank that dies before it has reached the server is indistinguishable from one that was never
- * started, so it is detected by the timeout. In a group, or with config.blocking = 0, the call
- * returns before the communicator is made (see there). */
+ * started, so it is detected by the timeout. In a group, or with config.blocking = 0, it is made
+ * later (see there). */
 COLL_API coll_status_t coll_comm_create(const coll_unique_id_t *id, int rank, int size,
                                         const coll_comm_config_t *config, coll_comm_t *comm);
 
@@ -168,9 +172,8 @@ COLL_API coll_status_t coll_comm_create(const coll_unique_id_t *id, int rank, in
  * started this process, it is the only rank. */
 COLL_API coll_status_t coll_comm_create_env(coll_comm_t *comm);
 
-/* Makes a communicator whose ranks are threads of this process: comms[i] belongs to rank i, and
- * comms has `size` entries. One thread may make the calls of several ranks by putting them into one
- * group. */
+/* Makes a communicator whose ranks are threads of this process: comms[i] belongs to rank i, of
+ * `size`. One thread may make the calls of several ranks in one group. */
 COLL_API coll_status_t coll_comm_create_local(int size, coll_comm_t comms[]);
 
 /* Ranks that pass the same color (>= 0) form a new communicator, ordered by key, then by their rank
@@ -196,10 +199,13 @@ COLL_API coll_status_t coll_comm_size(coll_comm_t comm, int *size);
 COLL_API coll_status_t coll_comm_route(coll_comm_t comm, int peer, const char **route);
 
 /* COLL_OK while the communicator works; COLL_IN_PROGRESS while it is being made, split or finalized
- * in the background; else the failure that finished it, or for which it could not be made. Does not
- * block.
- */
+ * in the background; else the failure that finished it or its creation. Does not block. */
 COLL_API coll_status_t coll_comm_error(coll_comm_t comm);
+
+/* The rank because of which the communicator failed: the one that died, aborted or had an error,
+ * after COLL_ERROR_TIMEOUT the lowest missing one; -1: it has not failed, or calls did not match.
+ * Does not block. Returns the failure of one that could not be made. */
+COLL_API coll_status_t coll_comm_failed_rank(coll_comm_t comm, int *rank);
 
 /* Finishes the communicator at once: calls under way on all of its ranks return
  * COLL_ERROR_RANK_LOST with a text that names this rank. So does the creation of one that is still
@@ -261,6 +267,12 @@ COLL_API coll_status_t coll_comm_destroy(coll_comm_t comm);
  * `comm` was made with blocking = 0.
  * Ranks of one communicator may differ in `blocking`. Collectives, sends and receives are the same
  * on either kind of communicator. Do not change COLL_* variables while a thread reads them. */
+
+/* ---- fork ---- Communicators, streams and open groups belong to the process that made them: in a
+ * child, calls on them return COLL_ERROR_INVALID and disturb nothing; coll_comm_rank and
+ * coll_comm_size answer, coll_comm_destroy, coll_stream_destroy and coll_window_destroy do nothing.
+ * Memory of coll_mem_alloc is shared, and each frees it. A child may make communicators of its own
+ * by an id of its own. It must not return from a progress callback in which it was forked. */
 
 /* ---- calls that match ------------------------------------------------------------------------
  * The collectives of a communicator, including coll_comm_split, are numbered. The sends and
@@ -437,8 +449,9 @@ COLL_API coll_status_t coll_op_destroy(coll_op_t op, coll_comm_t comm);
  * buffers read, by peers until their calls have returned too: until the same ranks have created
  * another communicator, which waits for that. */
 COLL_API coll_status_t coll_mem_alloc(size_t bytes, void **ptr);
-/* The same on a device: -1 is the host, 0 and up are GPUs, which are COLL_ERROR_UNSUPPORTED in this
- * version. COLL_ERROR_INVALID below -1. Freed by coll_mem_free. */
+/* The same on a device: -1 is the host, 0 and up are this process's GPUs in CUDA's order, on which
+ * sizes are multiples of 2 MiB. COLL_ERROR_INVALID: no such device. COLL_ERROR_UNSUPPORTED: no
+ * driver, or the GPU cannot share memory. Freed by coll_mem_free, when nothing uses it any more. */
 COLL_API coll_status_t coll_mem_alloc_device(int device, size_t bytes, void **ptr);
 COLL_API coll_status_t coll_mem_free(void *ptr);
 COLL_API coll_status_t coll_mem_register(coll_comm_t comm, void *ptr, size_t bytes,
@@ -482,5 +495,6 @@ COLL_API void coll_version(int *major, int *minor, int *patch);
 #endif
 
 #include "coll_algo.h"
+#include "coll_gpu.h"
 
 #endif

@@ -26,6 +26,16 @@ COLL_API coll_status_t coll_comm_algo_set(coll_comm_t comm, coll_collective_t co
 /* The algorithm of the communicator's latest call of this collective, or "" if there was none. */
 COLL_API const char *coll_comm_algo_used(coll_comm_t comm, coll_collective_t collective);
 
+/* *bytes: the payload that this rank has moved between ranks in collectives, sends and receives of
+ * this communicator since it was made, counted by the engine when the messages are sent. A
+ * message counts at its sender, a multicast message once per receiver. Where algorithms access
+ * other ranks' memory instead, the bytes count at the rank that reads or writes them. Headers,
+ * signals, addresses and what stays in the rank's own memory do not count, nor do calls that GPUs
+ * carry out among themselves. The sum over the ranks is the traffic of the completed calls; one
+ * rank's value is valid when its own calls are complete (coll_stream_sync). Callable from any
+ * thread. */
+COLL_API coll_status_t coll_comm_bytes_sent(coll_comm_t comm, uint64_t *bytes);
+
 /* What coll_comm_plan_load has loaded. */
 #define COLL_PLAN_NAME_BYTES 64
 typedef struct coll_plan_info {

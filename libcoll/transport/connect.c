@@ -1,9 +1,11 @@
 /* All ranks choose the transport from the same names, so all choose the same. */
 #include "transport/connect.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/handshake.h"
 #include "base/knob.h"
 #include "base/memory.h"
 #include "transport/mixed/mixed.h"
@@ -98,6 +100,10 @@ transport_listener_t transport_listener_none(void) {
 static coll_status_t listen_between_hosts(const transport_choice_t *choice,
                                           transport_listener_t *listener, transport_name_t *name) {
   int kind;
+  if (base_handshake_check_hosts() != COLL_OK) {
+    snprintf(listener->why_none, sizeof listener->why_none, "%s", base_last_error());
+    return COLL_OK;
+  }
   COLL_TRY(transport_fabric_open(choice, &kind, &listener->fabric, listener->why_none,
                                  sizeof listener->why_none));
   name->fabric = (uint8_t)(kind + 1);
@@ -344,11 +350,12 @@ static coll_status_t fail_unreached(const transport_listener_t *listener,
                                     const transport_group_t *group, const int pair[2]) {
   const transport_name_t *a = &group->names[pair[0]], *b = &group->names[pair[1]];
   const char *why = listener->why_none;
+  const char *all = base_handshake_check_hosts() == COLL_OK ? "shm,tcp" : "shm";
   return base_fail(COLL_ERROR_UNSUPPORTED,
                    "rank %d has no transport to rank %d: they are on %s; set COLL_TRANSPORTS to "
-                   "shm,tcp on all ranks%s%s",
+                   "%s on all ranks%s%s",
                    pair[0], pair[1], transport_same_host(a, b) ? "one host" : "different hosts",
-                   why[0] != '\0' ? "; here " : "", why);
+                   all, why[0] != '\0' ? "; here " : "", why);
 }
 
 /* That ranks share memory is an equivalence, so every rank finds that all do, or none does. */

@@ -47,6 +47,8 @@ static inline int transport_channel_of(int plan_channel) {
 #define TRANSPORT_P2P_MESSAGES 64
 #define TRANSPORT_P2P_BYTES ((size_t)256 << 10)
 
+#define TRANSPORT_PASSES 64 /* file descriptors of a rank that a peer has not taken yet */
+
 /* Header of a message. The transport delivers `call` and does not read it. */
 typedef struct transport_head {
   flight_call_t call;
@@ -69,6 +71,14 @@ typedef struct transport_address {
   uint64_t offset;  /* bytes into the segment */
 } transport_address_t;
 
+/* What a peer needs to fetch memory of this rank. Its words are the transport's affair. */
+#define TRANSPORT_RAILS 4 /* devices that a rank may use at once */
+typedef struct transport_exposure {
+  uint64_t address;
+  uint32_t keys[TRANSPORT_RAILS]; /* of the memory, for the peer, by this rank's rails */
+  uint32_t handle;                /* of this rank, for withdraw */
+} transport_exposure_t;
+
 typedef enum transport_peer_state {
   TRANSPORT_PEER_HERE, /* no failure detected */
   TRANSPORT_PEER_LEFT, /* destroyed its transport in good order */
@@ -82,6 +92,34 @@ typedef struct transport transport_t;
 typedef struct transport_port {
   transport_t *transport; /* that of the end, or one of which it consists */
 } transport_port_t;
+
+/* A fetch that has begun. The type of every transport begins with this struct. */
+typedef struct transport_fetch {
+  transport_port_t *port;
+} transport_fetch_t;
+
+/* Long messages straight between the buffers of two ranks of different hosts (RDMA). */
+typedef struct transport_fetch_ops {
+  /* Lets the peer fetch [data, data + bytes) until withdraw. *exposure is for the peer, to which
+   * the caller sends it. Not *exposed: the peer cannot fetch it. withdraw, is_fetched: the peer has
+   * said that it has all; else the call fails, and nothing but aborts reaches the peer any more. */
+  coll_status_t (*expose)(transport_port_t *port, const void *data, size_t bytes,
+                          transport_exposure_t *exposure, bool *exposed);
+  void (*withdraw)(transport_port_t *port, const transport_exposure_t *exposure, bool is_fetched);
+
+  /* Begins to copy what the peer has exposed to dst. */
+  coll_status_t (*begin)(transport_port_t *port, const transport_exposure_t *exposure, void *dst,
+                         size_t bytes, transport_fetch_t **fetch);
+  /* *done: all of it is there, and the fetch is freed. What holds of the bytes of `get` holds of
+   * these. It is never done if the peer's call has failed. */
+  coll_status_t (*advance)(transport_fetch_t *fetch, bool *done);
+  /* For a call that fails: frees a fetch that is not done. dst is not written to afterwards.
+   * Nothing but aborts reaches the peer any more. */
+  void (*stop)(transport_fetch_t *fetch);
+} transport_fetch_ops_t;
+
+/* Of transports that cannot: nothing is exposed. */
+extern const transport_fetch_ops_t transport_no_fetch;
 
 /* Whether a waiting rank should call yield. */
 typedef enum transport_yield_hint {
@@ -222,6 +260,22 @@ typedef struct transport_ops {
   coll_status_t (*get)(transport_t *t, int peer, void *dst, uint64_t address, size_t bytes,
                        bool *done);
 
+  /* Of the ports of this transport. [transport_no_fetch] */
+  const transport_fetch_ops_t *fetch;
+
+  /* Passes a copy of a file descriptor to a peer that shares memory with this rank (scratch); the
+   * descriptor stays the caller's. The peer takes it by the same tag. Not *done: the peer has to
+   * receive others first, or this process or the machine can open no more files. At least
+   * TRANSPORT_PASSES of a rank may be on their way to a peer that takes none. All ranks of the
+   * communicator have created their transports. [COLL_ERROR_UNSUPPORTED] */
+  coll_status_t (*pass_descriptor)(transport_t *t, int peer, uint64_t tag, int descriptor,
+                                   bool *done);
+
+  /* Takes the oldest descriptor that the peer has passed with the tag, if it has arrived. The
+   * caller closes it. COLL_ERROR_SYSTEM: this process cannot open it. [COLL_ERROR_UNSUPPORTED] */
+  coll_status_t (*take_descriptor)(transport_t *t, int peer, uint64_t tag, int *descriptor,
+                                   bool *done);
+
   /* A rank's scratch memory as mapped in this process, this rank's own included; NULL: it cannot be
    * mapped. *bytes is the same on every rank. Owned by the transport. [NULL and 0] */
   void (*scratch)(transport_t *t, int rank, void **ptr, size_t *bytes);
@@ -243,6 +297,8 @@ struct transport {
   size_t slot_bytes;  /* maximum length of a message; the same on every rank */
   size_t mcast_bytes; /* maximum length of a multicast message; 0: no multicast; as slot_bytes */
   bool peeks;         /* peek and take are implemented */
+  bool recvs_direct;  /* recv has what arrives stored in the caller's memory: use it, not peek, for
+                         messages that would only be copied there */
   bool delays;    /* what a rank has sent may still be on its way when peers see that it waits */
   bool maps;      /* scratch, and memory with an address, of ranks of the same host can be mapped */
   bool own_cores; /* every rank has a core of its own; set by the owner of the transport */

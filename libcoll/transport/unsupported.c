@@ -124,6 +124,18 @@ static coll_status_t unsupported_get(transport_t *t, int peer, void *dst, uint64
   return unsupported(t, "read peers' memory");
 }
 
+static coll_status_t unsupported_pass_descriptor(transport_t *t, int peer, uint64_t tag,
+                                                 int descriptor, bool *done) {
+  (void)peer, (void)tag, (void)descriptor, (void)done;
+  return unsupported(t, "pass file descriptors");
+}
+
+static coll_status_t unsupported_take_descriptor(transport_t *t, int peer, uint64_t tag,
+                                                 int *descriptor, bool *done) {
+  (void)peer, (void)tag, (void)descriptor, (void)done;
+  return unsupported(t, "pass file descriptors");
+}
+
 static void unsupported_scratch(transport_t *t, int rank, void **ptr, size_t *bytes) {
   (void)t, (void)rank;
   *ptr = NULL;
@@ -186,6 +198,40 @@ static void unsupported_destroy(transport_t *t) {
   (void)t;
 }
 
+static coll_status_t expose_nothing(transport_port_t *port, const void *data, size_t bytes,
+                                    transport_exposure_t *exposure, bool *exposed) {
+  (void)port, (void)data, (void)bytes;
+  *exposure = (transport_exposure_t){0};
+  *exposed = false;
+  return COLL_OK;
+}
+
+static void withdraw_nothing(transport_port_t *port, const transport_exposure_t *exposure,
+                             bool is_fetched) {
+  (void)port, (void)exposure, (void)is_fetched;
+}
+
+static coll_status_t begin_no_fetch(transport_port_t *port, const transport_exposure_t *exposure,
+                                    void *dst, size_t bytes, transport_fetch_t **fetch) {
+  (void)exposure, (void)dst, (void)bytes, (void)fetch;
+  return unsupported(port->transport, "fetch peers' memory");
+}
+
+static coll_status_t advance_no_fetch(transport_fetch_t *fetch, bool *done) {
+  (void)done;
+  return unsupported(fetch->port->transport, "fetch peers' memory");
+}
+
+static void stop_no_fetch(transport_fetch_t *fetch) {
+  (void)fetch;
+}
+
+const transport_fetch_ops_t transport_no_fetch = {.expose = expose_nothing,
+                                                  .withdraw = withdraw_nothing,
+                                                  .begin = begin_no_fetch,
+                                                  .advance = advance_no_fetch,
+                                                  .stop = stop_no_fetch};
+
 const transport_ops_t transport_unsupported = {
     .name = "unsupported",
     .port = unsupported_port,
@@ -207,6 +253,9 @@ const transport_ops_t transport_unsupported = {
     .probe_get = unsupported_probe_get,
     .peer_gets = unsupported_peer_gets,
     .get = unsupported_get,
+    .fetch = &transport_no_fetch,
+    .pass_descriptor = unsupported_pass_descriptor,
+    .take_descriptor = unsupported_take_descriptor,
     .scratch = unsupported_scratch,
     .arm = unsupported_arm,
     .sleep = unsupported_sleep,

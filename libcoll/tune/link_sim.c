@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "base/names.h"
+#include "tune/link_events.h"
 #include "tune/step_counts.h"
 #include "tune/wires.h"
 
@@ -37,10 +38,10 @@ typedef struct lane_state {
   chain_t chain;
 } lane_state_t;
 
-typedef struct event {
-  uint64_t time_ps;
-  size_t lane;
-} event_t;
+typedef struct core {
+  uint64_t free_ps;
+  int32_t rank; /* that it ran last */
+} core_t;
 
 typedef struct link_sim {
   const tune_pricing_t *pricing;
@@ -48,45 +49,22 @@ typedef struct link_sim {
   tune_wires_t wires;
   size_t passes, lanes, count; /* lanes of all ranks; steps of all lanes in one pass */
   size_t channels;
-  size_t *first;        /* [lanes + 1]: number of each lane's first step */
-  lane_state_t *states; /* [lanes] */
-  chain_t *ends;        /* [passes * count]: of steps */
-  chain_t *arrivals;    /* [passes * count]: of what steps have sent */
-  size_t *queue;        /* [passes * count]: the next of the same FIFO */
-  fifo_t *messages;     /* [ranks * ranks * channels] */
-  fifo_t *signals;      /* [ranks * lanes] */
-  uint64_t *core_free_ps;
+  size_t *first;           /* [lanes + 1]: number of each lane's first step */
+  lane_state_t *states;    /* [lanes] */
+  chain_t *ends;           /* [passes * count]: of steps */
+  chain_t *arrivals;       /* [passes * count]: of what steps have sent */
+  size_t *queue;           /* [passes * count]: the next of the same FIFO */
+  fifo_t *messages;        /* [ranks * ranks * channels] */
+  fifo_t *signals;         /* [ranks * lanes] */
+  core_t *cores;           /* [ranks] */
   tune_touched_t *touched; /* [ranks] */
-  event_t *events;         /* a heap; every lane has at most one */
-  size_t event_count;
+  tune_events_t events;    /* every lane has at most one */
 } link_sim_t;
 
 /* ---- events ---------------------------------------------------------------------------------*/
 
-static bool is_before(const event_t *a, const event_t *b) {
-  return a->time_ps != b->time_ps ? a->time_ps < b->time_ps : a->lane < b->lane;
-}
-
 static void schedule(link_sim_t *sim, size_t lane, uint64_t time_ps) {
-  event_t *heap = sim->events, event = {time_ps, lane};
-  size_t at = sim->event_count++;
-  for (; at > 0 && is_before(&event, &heap[(at - 1) / 2]); at = (at - 1) / 2) {
-    heap[at] = heap[(at - 1) / 2];
-  }
-  heap[at] = event;
-}
-
-static event_t next_event(link_sim_t *sim) {
-  event_t *heap = sim->events, top = heap[0], last = heap[--sim->event_count];
-  size_t at = 0, count = sim->event_count;
-  for (size_t child = 1; child < count; child = 2 * at + 1) {
-    if (child + 1 < count && is_before(&heap[child + 1], &heap[child])) child++;
-    if (!is_before(&heap[child], &last)) break;
-    heap[at] = heap[child];
-    at = child;
-  }
-  heap[at] = last;
-  return top;
+  tune_events_push(&sim->events, (tune_event_t){.time_ps = time_ps, .lane = lane});
 }
 
 static uint64_t later_of(uint64_t a, uint64_t b) {
@@ -116,10 +94,10 @@ static size_t number_of(const link_sim_t *sim, size_t lane, size_t done) {
   return done / steps * sim->count + sim->first[lane] + done % steps;
 }
 
-static uint64_t *core_of(const link_sim_t *sim, int32_t rank) {
+static core_t *core_of(const link_sim_t *sim, int32_t rank) {
   const tune_call_t *call = sim->pricing->call;
   int64_t core = call->size > call->cores ? (int64_t)rank * call->cores / call->size : rank;
-  return &sim->core_free_ps[core];
+  return &sim->cores[core];
 }
 
 static void wake_lanes_of(link_sim_t *sim, int32_t rank, uint64_t time_ps) {
@@ -304,18 +282,28 @@ static coll_status_t exchange(link_sim_t *sim, size_t lane, const plan_step_t *s
   }
 }
 
+/* A core that ran another rank last switches to this one. */
+static void switch_to(const link_sim_t *sim, int32_t rank, chain_t *chain) {
+  core_t *core = core_of(sim, rank);
+  if (core->rank != rank && sim->pricing->ranks_per_core > 1) {
+    extend(chain, TUNE_TERM_HOPS, chain->time_ps + sim->pricing->machine->fixed_ps[TUNE_SWITCH]);
+  }
+  core->rank = rank;
+}
+
 /* Takes the step at the end of the lane's chain. */
 static coll_status_t take_step(link_sim_t *sim, size_t lane, const plan_lane_t *steps,
                                size_t index) {
   int32_t rank = rank_of(sim, lane);
   lane_state_t *state = &sim->states[lane];
   chain_t *chain = &state->chain;
+  switch_to(sim, rank, chain);
   uint64_t start_ps = chain->time_ps, term_ps[TUNE_TERM_COUNT];
   const tune_counts_t counts = tune_step_counts(sim->plan, rank, steps, index, &sim->touched[rank]);
   tune_price(sim->pricing, &counts, term_ps);
   for (int term = 0; term < TUNE_TERM_COUNT; term++) chain->term_ps[term] += term_ps[term];
   chain->time_ps += tune_price_sum(term_ps);
-  *core_of(sim, rank) = chain->time_ps;
+  core_of(sim, rank)->free_ps = chain->time_ps;
   COLL_TRY(access_spans(sim, rank, &steps->steps[index], start_ps, chain));
   size_t number = number_of(sim, lane, state->done++);
   sim->ends[number] = *chain;
@@ -325,7 +313,7 @@ static coll_status_t take_step(link_sim_t *sim, size_t lane, const plan_lane_t *
   return COLL_OK;
 }
 
-static coll_status_t handle(link_sim_t *sim, const event_t *event) {
+static coll_status_t handle(link_sim_t *sim, const tune_event_t *event) {
   size_t lane = event->lane, total = lane_steps(sim, lane) * sim->passes;
   lane_state_t *state = &sim->states[lane];
   if (state->done == total) return COLL_OK;
@@ -335,11 +323,11 @@ static coll_status_t handle(link_sim_t *sim, const event_t *event) {
   state->waits = index == 0 && !may_begin(sim, lane, pass);
   if (state->waits || !is_ready(sim, lane, &steps->steps[index], pass)) return COLL_OK;
   extend(&state->chain, TUNE_TERM_HOPS, event->time_ps);
-  if (*core_of(sim, rank) > state->chain.time_ps) {
-    extend(&state->chain, TUNE_TERM_HOPS, *core_of(sim, rank));
-  }
+  /* A rank keeps its core until it waits: others of the core are queued behind its next step. */
+  bool is_queued = core_of(sim, rank)->free_ps > state->chain.time_ps;
+  if (is_queued) extend(&state->chain, TUNE_TERM_HOPS, core_of(sim, rank)->free_ps);
   if (state->chain.time_ps > event->time_ps) {
-    schedule(sim, lane, state->chain.time_ps);
+    tune_events_push(&sim->events, (tune_event_t){state->chain.time_ps, is_queued, lane});
     return COLL_OK;
   }
   if (index == 0 && lane % (size_t)sim->plan->lanes == 0) {
@@ -389,8 +377,10 @@ static coll_status_t sim_open(link_sim_t *sim) {
   COLL_TRY(base_alloc(numbers, sizeof *sim->queue, "a simulation", (void **)&sim->queue));
   COLL_TRY(make_fifos(&sim->messages, ranks * ranks * sim->channels));
   COLL_TRY(make_fifos(&sim->signals, ranks * sim->lanes));
-  COLL_TRY(base_alloc(ranks, sizeof(uint64_t), "a simulation", (void **)&sim->core_free_ps));
-  COLL_TRY(base_alloc(sim->lanes, sizeof *sim->events, "a simulation", (void **)&sim->events));
+  COLL_TRY(base_alloc(ranks, sizeof *sim->cores, "a simulation", (void **)&sim->cores));
+  for (size_t i = 0; i < ranks; i++) sim->cores[i].rank = -1;
+  COLL_TRY(
+      base_alloc(sim->lanes, sizeof *sim->events.heap, "a simulation", (void **)&sim->events.heap));
   COLL_TRY(base_alloc(ranks, sizeof *sim->touched, "a simulation", (void **)&sim->touched));
   for (int32_t rank = 0; rank < plan->shape.size; rank++) {
     COLL_TRY(tune_touched_create(plan, rank, &sim->touched[rank]));
@@ -403,8 +393,8 @@ static void sim_close(link_sim_t *sim) {
     tune_touched_free(&sim->touched[rank]);
   }
   free(sim->touched);
-  free(sim->events);
-  free(sim->core_free_ps);
+  free(sim->events.heap);
+  free(sim->cores);
   free(sim->signals);
   free(sim->messages);
   free(sim->queue);
@@ -419,8 +409,8 @@ static coll_status_t run(link_sim_t *sim) {
   for (size_t lane = 0; lane < sim->lanes; lane++) {
     if (lane_steps(sim, lane) > 0) schedule(sim, lane, 0);
   }
-  while (sim->event_count > 0) {
-    const event_t event = next_event(sim);
+  while (sim->events.count > 0) {
+    const tune_event_t event = tune_events_pop(&sim->events);
     COLL_TRY(handle(sim, &event));
   }
   for (size_t lane = 0; lane < sim->lanes; lane++) {

@@ -20,6 +20,8 @@ typedef enum tune_fixed {
   TUNE_STEP,     /* a copy or a reduction, without its bytes */
   TUNE_SWITCH,   /* a context switch between two ranks of a core */
   TUNE_GET_CALL, /* a get (transport/ops.h), without its bytes */
+  TUNE_DISTANT,  /* a core's time for one end of a message or signal between ranks that share no
+                    memory, without its bytes: system calls and the kernel's work; not measured */
   TUNE_FIXED_COUNT
 } tune_fixed_t;
 
@@ -57,6 +59,10 @@ extern const tune_machine_t tune_machine_builtin;
 /* The same for ranks whose buffers are a GPU's memory. Links are not included: they are the
  * layout's. */
 extern const tune_machine_t tune_machine_gpu;
+
+/* The same where copy engines carry out the calls, each rank on a GPU of its own process, and where
+ * processes take turns on a GPU, as ranks do on a core. */
+extern const tune_machine_t tune_machine_copy, tune_machine_turns;
 
 /* Size classes: class 0 has sizes 0 and 1; each further power of two is divided into two
  * classes. */

@@ -40,8 +40,11 @@ static uint64_t move_ps(const tune_pricing_t *pricing, tune_move_t move) {
   return stored_ps > lay_ps ? stored_ps : lay_ps;
 }
 
+/* Of all slices. */
 static uint64_t bytes_ps(const tune_pricing_t *pricing, tune_move_t move, int64_t chunks) {
-  uint64_t bytes = (uint64_t)chunks * tune_part_bytes(pricing), kib_ps = move_ps(pricing, move);
+  uint64_t slices = pricing->call->slices > 1 ? (uint64_t)pricing->call->slices : 1;
+  uint64_t bytes = (uint64_t)chunks * tune_part_bytes(pricing) * slices;
+  uint64_t kib_ps = move_ps(pricing, move);
   return bytes / 1024 * kib_ps + bytes % 1024 * kib_ps / 1024;
 }
 
@@ -60,7 +63,8 @@ void tune_price(const tune_pricing_t *pricing, const tune_counts_t *counts,
   uint64_t longest = tune_part_bytes(pricing) * (uint64_t)pricing->profile->load.message_chunks;
   uint64_t lines_ps = longest >= TUNE_LINE_BYTES ? fixed_ps[TUNE_LINES] : 0;
   term_ps[TUNE_TERM_MESSAGES] = (uint64_t)counts->messages * (fixed_ps[TUNE_MESSAGE] + lines_ps) +
-                                (uint64_t)counts->flags * fixed_ps[TUNE_FLAG];
+                                (uint64_t)counts->flags * fixed_ps[TUNE_FLAG] +
+                                (uint64_t)counts->distant * fixed_ps[TUNE_DISTANT];
   term_ps[TUNE_TERM_STEPS] = (uint64_t)counts->steps * fixed_ps[TUNE_STEP];
   if (is_by_get(pricing)) {
     term_ps[TUNE_TERM_STEPS] += (uint64_t)counts->gets * fixed_ps[TUNE_GET_CALL];

@@ -265,6 +265,28 @@ static coll_status_t walk_all(const plan_t *plan, tune_regime_t regime, int pass
   return status;
 }
 
+/* ---- what is accessed of peers ---------------------------------------------------------------*/
+
+static void note_span(const plan_span_t *span, int32_t rank, tune_profile_t *profile) {
+  if (span->rank != rank && span->buffer != PLAN_SCRATCH) profile->reaches[span->buffer] = true;
+}
+
+static void note_reach(const plan_t *plan, int32_t rank, tune_profile_t *profile) {
+  const plan_program_t *program = &plan->programs[rank];
+  for (size_t i = 0; i < program->source_count; i++) {
+    note_span(&program->sources[i], rank, profile);
+  }
+  for (int32_t i = 0; i < plan->lanes; i++) {
+    for (size_t at = 0; at < program->lanes[i].count; at++) {
+      const plan_step_t *step = &program->lanes[i].steps[at];
+      if (step->kind == PLAN_REDUCE) note_span(&step->reduce.dst, rank, profile);
+      if (step->kind != PLAN_COPY) continue;
+      note_span(&step->copy.src, rank, profile);
+      note_span(&step->copy.dst, rank, profile);
+    }
+  }
+}
+
 /* ---- profiles -------------------------------------------------------------------------------*/
 
 /* Counts one rank's program. hops: receives and waits that do not directly follow another one. */
@@ -297,6 +319,7 @@ static coll_status_t profile_whole(const plan_t *plan, tune_profile_t *profile) 
     tune_counts_t counts;
     COLL_TRY(count_program(plan, rank, &counts));
     tune_counts_add(&profile->all, &counts);
+    note_reach(plan, rank, profile);
   }
   return COLL_OK;
 }
@@ -306,6 +329,7 @@ static coll_status_t add_sample(const plan_t *plan, int rank, tune_profile_t *pr
   tune_counts_t counts;
   COLL_TRY(count_program(plan, rank, &counts));
   tune_counts_add(&profile->all, &counts);
+  note_reach(plan, rank, profile);
   for (int regime = 0; regime < TUNE_REGIME_COUNT; regime++) {
     tune_counts_t *max = &profile->once[regime];
     if (time_of(&counts, (tune_regime_t)regime) > time_of(max, (tune_regime_t)regime)) {

@@ -14,8 +14,9 @@ typedef struct tune_counts {
   int64_t hops;     /* dependences between steps of different ranks */
   int64_t messages; /* ends of */
   int64_t flags;    /* ends of signals */
-  int64_t steps;    /* copies and reductions */
-  int64_t gets;     /* of plans that pull: spans that are loaded from peers' INPUT or OUTPUT */
+  int64_t distant; /* those of both whose other end is a rank that shares no memory with this one */
+  int64_t steps;   /* copies and reductions */
+  int64_t gets;    /* of plans that pull: spans that are loaded from peers' INPUT or OUTPUT */
   int64_t chunks[TUNE_MOVE_COUNT];
 } tune_counts_t;
 
@@ -45,6 +46,7 @@ typedef struct tune_profile {
       verdict; /* POSSIBLE, UNSUITED or NOT_MAPPED; in the last two cases all below is 0 */
   plan_load_t load;
   plan_reach_t reach;
+  bool reaches[2]; /* whether ranks access INPUT and OUTPUT of peers */
   plan_order_t order;
   tune_counts_t once[TUNE_REGIME_COUNT]; /* on the longest chain of one pass */
   /* The same for two consecutive passes: passes of one call or, where ranks access each other's
@@ -52,10 +54,10 @@ typedef struct tune_profile {
   tune_counts_t twice[TUNE_REGIME_COUNT];
   tune_counts_t all; /* all ranks, one pass; hops: the number of waits */
 
-  /* Set by the scheduling simulation (sched_sim.h) where ranks outnumber cores; 0 and false
-   * otherwise. */
+  /* Set by the scheduling simulation (sched_sim.h) where ranks outnumber cores; 0 otherwise. */
   int64_t switches; /* context switches of a core in TUNE_SIM_CALLS consecutive passes */
-  bool uneven;      /* some rank does much more work than others */
+  int64_t work;     /* chunks that all ranks load and store */
+  int64_t max_work; /* that one rank does */
 } tune_profile_t;
 
 /* Profiles an algorithm. Up to TUNE_WHOLE ranks, all ranks are counted. For more, a sample of ranks

@@ -224,14 +224,12 @@ static int64_t work_of(const plan_program_t *program, int32_t lanes) {
   return work;
 }
 
-static bool is_uneven(const plan_t *plan) {
-  int64_t max = 0, sum = 0;
+static void count_work(const plan_t *plan, tune_profile_t *profile) {
   for (int32_t rank = 0; rank < plan->shape.size; rank++) {
     int64_t work = work_of(&plan->programs[rank], plan->lanes);
-    sum += work;
-    if (work > max) max = work;
+    profile->work += work;
+    if (work > profile->max_work) profile->max_work = work;
   }
-  return max * plan->shape.size > sum + sum / 2;
 }
 
 /* ---- loads that hit the cache of a core -----------------------------------------------------*/
@@ -305,7 +303,7 @@ coll_status_t tune_sched_sim(tune_profile_t *profile, int size, int cores) {
   if (status == COLL_OK) status = count_cached_loads(sim.plans[0], cores, &cached_loads);
   if (status == COLL_OK) {
     profile->switches = switches > before ? switches - before : 1;
-    profile->uneven = is_uneven(sim.plans[0]);
+    count_work(sim.plans[0], profile);
     profile->all.chunks[TUNE_PULL] -= cached_loads;
     profile->all.chunks[TUNE_NEAR] += cached_loads;
   }

@@ -11,6 +11,7 @@ void tune_counts_add(tune_counts_t *counts, const tune_counts_t *more) {
   counts->messages += more->messages;
   counts->flags += more->flags;
   counts->steps += more->steps;
+  counts->distant += more->distant;
   counts->gets += more->gets;
   for (int move = 0; move < TUNE_MOVE_COUNT; move++) counts->chunks[move] += more->chunks[move];
 }
@@ -177,6 +178,10 @@ static coll_status_t create_run(const plan_program_t *program, tune_touched_t *t
 
 /* ---- steps ----------------------------------------------------------------------------------*/
 
+static bool is_distant(const plan_t *plan, int32_t rank, int32_t peer) {
+  return !topo_layout_shares_memory(plan->shape.layout, rank, peer);
+}
+
 void tune_step_counts_add(const plan_t *plan, int32_t rank, const plan_lane_t *lane, size_t index,
                           tune_touched_t *touched, tune_counts_t *counts) {
   const plan_program_t *program = &plan->programs[rank];
@@ -208,15 +213,23 @@ void tune_step_counts_add(const plan_t *plan, int32_t rank, const plan_lane_t *l
       count_load(plan, rank, &step->send.src, touched, counts);
       counts->chunks[TUNE_PUSH] += step->send.src.count;
       counts->messages++;
+      counts->distant += is_distant(plan, rank, step->send.peer);
       break;
     case PLAN_RECV:
       counts->chunks[TUNE_PULL] += step->recv.dst.count;
       counts->messages++;
+      counts->distant += is_distant(plan, rank, step->recv.peer);
       if (is_read_in_place(plan, program, lane, index, touched)) break;
       count_store(plan, rank, &step->recv.dst, false, touched, counts);
       break;
     case PLAN_SIGNAL:
-    case PLAN_WAIT: counts->flags++; break;
+      counts->flags++;
+      counts->distant += is_distant(plan, rank, step->signal.peer);
+      break;
+    case PLAN_WAIT:
+      counts->flags++;
+      counts->distant += is_distant(plan, rank, step->wait.peer);
+      break;
     case PLAN_AFTER:
     case PLAN_STEP_KIND_COUNT: break;
   }
@@ -247,6 +260,7 @@ tune_counts_t tune_counts_times(const tune_counts_t *counts, int64_t factor, int
                            .messages = counts->messages * factor / divisor,
                            .flags = counts->flags * factor / divisor,
                            .steps = counts->steps * factor / divisor,
+                           .distant = counts->distant * factor / divisor,
                            .gets = counts->gets * factor / divisor};
   for (int move = 0; move < TUNE_MOVE_COUNT; move++) {
     product.chunks[move] = counts->chunks[move] * factor / divisor;

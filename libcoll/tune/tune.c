@@ -93,17 +93,40 @@ static uint64_t transfer_ps(const tune_pricing_t *pricing, uint64_t arrivals) {
   return arrivals * (others - near) * pricing->machine->fixed_ps[TUNE_HOP] / others;
 }
 
+/* Some rank does much more work than others. */
+static bool is_uneven(const tune_profile_t *profile, uint64_t size) {
+  uint64_t work = (uint64_t)profile->work;
+  return (uint64_t)profile->max_work * size > work + work / 2;
+}
+
+/* What one core has of a cost that the ranks share. Ranks that do more work than others and are not
+ * bound to cores may run on the same core. */
+static uint64_t core_share(const tune_pricing_t *pricing, uint64_t cost_ps) {
+  const tune_call_t *call = pricing->call;
+  bool may_queue = !call->bound && is_uneven(pricing->profile, (uint64_t)call->size);
+  return may_queue ? cost_ps : cost_ps / (uint64_t)call->cores;
+}
+
+/* The same for moving bytes, where the part of one rank, which no other core can do, may be larger;
+ * executors take turns. */
+static uint64_t core_share_of_moves(const tune_pricing_t *pricing, uint64_t cost_ps) {
+  const tune_profile_t *profile = pricing->profile;
+  uint64_t share_ps = core_share(pricing, cost_ps);
+  if (profile->algo->by_executor) return share_ps;
+  uint64_t alone_ps = tune_share(cost_ps, (uint64_t)profile->max_work, (uint64_t)profile->work);
+  return alone_ps > share_ps ? alone_ps : share_ps;
+}
+
 static void price_oversubscribed(const tune_pricing_t *pricing, uint64_t term_ps[TUNE_TERM_COUNT]) {
   uint64_t chain_ps[TUNE_TERM_COUNT];
   price_chain(pricing, TUNE_OVERSUBSCRIBED, chain_ps);
   tune_price(pricing, &pricing->profile->all, term_ps);
   /* Arrivals that are waited for by adjacent waits overlap. */
   term_ps[TUNE_TERM_MESSAGES] += transfer_ps(pricing, (uint64_t)pricing->profile->all.hops);
-  /* Ranks that do more work than others and are not bound to cores may run on the same core. */
-  bool may_queue = pricing->profile->uneven && !pricing->call->bound;
-  uint64_t cores = may_queue ? 1 : (uint64_t)pricing->call->cores;
   for (int term = 0; term < TUNE_TERM_COUNT; term++) {
-    term_ps[term] = term_ps[term] * pricing->passes / cores;
+    bool moves = term == TUNE_TERM_OWN || term == TUNE_TERM_FAR || term == TUNE_TERM_SHARED;
+    term_ps[term] =
+        (moves ? core_share_of_moves : core_share)(pricing, term_ps[term] * pricing->passes);
   }
   term_ps[TUNE_TERM_HOPS] = chain_ps[TUNE_TERM_HOPS];
   if (pricing->profile->switches > 0) {
@@ -165,11 +188,13 @@ coll_status_t tune_estimate(const tune_machine_t *machine, const tune_profile_t 
   *estimate = (tune_estimate_t){.verdict = verdict_of(profile, call), .bottleneck.wire = -1};
   if (estimate->verdict != TUNE_POSSIBLE) return COLL_OK;
   uint64_t ranks = (uint64_t)call->size, cores = (uint64_t)call->cores;
+  tune_call_t slice = *call;
+  if (call->slices > 1) slice.bytes = tune_divide_up(call->bytes, (uint64_t)call->slices);
   const tune_pricing_t pricing = {
       .machine = machine,
       .profile = profile,
-      .call = call,
-      .passes = passes_of(profile, call),
+      .call = &slice,
+      .passes = passes_of(profile, &slice),
       .ranks_per_core = ranks > cores ? tune_divide_up(ranks, cores) : 1};
   if (profile->layout != NULL && profile->layout->fabric != NULL) {
     COLL_TRY(price_links(&pricing, estimate));

@@ -36,6 +36,8 @@ typedef struct tune_call {
   plan_reach_t reach;   /* the largest reach that the mapped memory allows */
   tune_order_t order;
   plan_room_t room;
+  int slices; /* parts of every block that run at once, each a series of passes of its own: their
+                 steps take as long as those of one, their bytes share the memory. 0: as 1 */
 } tune_call_t;
 
 /* The terms of a call's price. */

@@ -1,8 +1,9 @@
 /*
  * The header determines the exact file size, so a truncated file is detected before anything else
- * is read. Every chunk of an array has its own digest, so a rank that needs part of an array reads
- * and verifies only the chunks around it. The last chunk is cached, because consecutive reads often
- * fall into the same chunk.
+ * is read. Every chunk has its own digest, so a rank that needs part of a tensor reads and verifies
+ * only the chunks around it. The last chunk is cached: a rank that needs some columns of a tensor
+ * makes many short reads that fall into the same chunk. A chunk that is needed as a whole is read
+ * to where it is needed.
  */
 #include "libtrain/files/checkpoint.h"
 
@@ -10,55 +11,12 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "libtrain/files/digest.h"
+#include "libtrain/files/checkpoint_writer.h"
 
-#define VERSION 3
-#define ALIGNMENT 64
 #define ELEMENTS_MAX ((uint64_t)1 << 40)
 #define METADATA_BYTES_MAX ((size_t)1 << 20)
 
-static const char magic[8] = "collgpt";
-
-typedef struct header {
-  char magic[8];
-  uint32_t version;
-  uint32_t arrays;
-  uint64_t elements;
-  uint64_t metadata_bytes, tokenizer_bytes;
-} header_t;
-
-_Static_assert(sizeof(header_t) == 40, "the header has no padding");
-
-/* ---- file layout ---- */
-
-static uint64_t chunks_of_array(const header_t *header) {
-  return (header->elements + TRAIN_CHUNK - 1) / TRAIN_CHUNK;
-}
-
-static uint64_t arrays_at(const header_t *header) {
-  uint64_t text = sizeof *header + header->metadata_bytes + header->tokenizer_bytes;
-  return (text + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-}
-
-static uint64_t digests_at(const header_t *header) {
-  return arrays_at(header) + header->arrays * header->elements * sizeof(float);
-}
-
-static uint64_t file_bytes(const header_t *header) {
-  return digests_at(header) + (header->arrays * chunks_of_array(header) + 1) * sizeof(uint64_t);
-}
-
-static size_t chunk_elements(const header_t *header, uint64_t chunk) {
-  uint64_t left = header->elements - chunk * TRAIN_CHUNK;
-  return left < TRAIN_CHUNK ? (size_t)left : TRAIN_CHUNK;
-}
-
-/* Digest of everything outside of the arrays; `text` holds header, metadata, tokenizer and
- * padding. */
-static uint64_t metadata_digest(const header_t *header, const char *text, const uint64_t *digests) {
-  uint64_t digest = train_digest(0, text, arrays_at(header));
-  return train_digest(digest, digests, header->arrays * chunks_of_array(header) * sizeof *digests);
-}
+static const char magic[8] = TRAIN_CHECKPOINT_MAGIC;
 
 /* ---- writing ---- */
 
@@ -66,75 +24,13 @@ coll_status_t train_checkpoint_probe(const char *path) {
   return train_output_probe(path);
 }
 
-/* Builds the beginning of the file in new memory: header, metadata, tokenizer and padding. */
-static coll_status_t build_header(const train_metadata_t *metadata, header_t *header, char **text) {
-  train_layout_t *layout;
-  char *json;
-  void *memory;
-  COLL_TRY(train_layout_create(&metadata->config, &layout));
-  size_t elements = layout->parameter_count;
-  train_layout_destroy(layout);
-  COLL_TRY(train_metadata_to_json(metadata, &json));
-  header_t made = {.version = VERSION,
-                   .arrays = metadata->moments ? TRAIN_ARRAYS : 1,
-                   .elements = elements,
-                   .metadata_bytes = strlen(json),
-                   .tokenizer_bytes = metadata->tokenizer_bytes};
-  memcpy(made.magic, magic, sizeof magic);
-  coll_status_t status = base_alloc(arrays_at(&made), 1, "the checkpoint's metadata", &memory);
-  if (status == COLL_OK) {
-    char *to = memory;
-    memcpy(to, &made, sizeof made);
-    memcpy(to + sizeof made, json, made.metadata_bytes);
-    if (made.tokenizer_bytes > 0) {
-      memcpy(to + sizeof made + made.metadata_bytes, metadata->tokenizer, made.tokenizer_bytes);
-    }
-    *header = made;
-    *text = to;
-  }
-  free(json);
-  return status;
-}
-
-static coll_status_t write_arrays(const header_t *header, const train_flat_t *flat, float *chunk,
-                                  uint64_t *digests, train_output_t *output) {
-  for (uint32_t array = 0; array < header->arrays; array++) {
-    for (uint64_t i = 0; i < chunks_of_array(header); i++) {
-      size_t count = chunk_elements(header, i);
-      COLL_TRY(flat->read(flat->context, (train_array_t)array, i * TRAIN_CHUNK, count, chunk));
-      *digests++ = train_digest(0, chunk, count * sizeof *chunk);
-      train_output_write(output, chunk, count * sizeof *chunk);
-    }
-  }
-  return COLL_OK;
-}
-
 coll_status_t train_checkpoint_write(const char *path, const train_metadata_t *metadata,
-                                     const train_flat_t *flat) {
-  header_t header;
-  char *text;
-  void *chunk = NULL, *digests = NULL;
-  train_output_t output;
-  COLL_TRY(build_header(metadata, &header, &text));
-  uint64_t chunks = header.arrays * chunks_of_array(&header);
-  coll_status_t status = base_alloc(TRAIN_CHUNK, sizeof(float), "a checkpoint's chunk", &chunk);
-  if (status == COLL_OK) status = base_alloc(chunks, sizeof(uint64_t), "the digests", &digests);
-  if (status != COLL_OK) goto done;
-  train_output_open(path, &output);
-  train_output_write(&output, text, arrays_at(&header));
-  status = write_arrays(&header, flat, chunk, digests, &output);
-  if (status != COLL_OK) {
-    train_output_discard(&output);
-    goto done;
-  }
-  uint64_t digest = metadata_digest(&header, text, digests);
-  train_output_write(&output, digests, chunks * sizeof(uint64_t));
-  train_output_write(&output, &digest, sizeof digest);
-  status = train_output_commit(&output);
-done:
-  free(digests);
-  free(chunk);
-  free(text);
+                                     const train_pieces_t *pieces) {
+  train_checkpoint_writer_t writer;
+  coll_status_t status = train_checkpoint_writer_open(path, metadata, &writer);
+  if (status == COLL_OK) status = train_checkpoint_writer_take_all(&writer, pieces);
+  if (status == COLL_OK) status = train_checkpoint_writer_finish(&writer);
+  train_checkpoint_writer_free(&writer);
   return status;
 }
 
@@ -142,10 +38,13 @@ done:
 
 typedef struct reader {
   const train_input_t *input;
-  header_t header;
-  uint64_t *digests; /* [arrays * chunks_of_array] */
-  float *chunk;      /* [TRAIN_CHUNK]: the cached chunk */
-  uint64_t loaded;   /* its index, counted over all arrays; UINT64_MAX for none */
+  train_checkpoint_header_t header;
+  train_chunks_t chunks;
+  char *start;          /* everything before the arrays */
+  uint64_t *digests;    /* [arrays][chunks], then that of everything outside of the arrays */
+  float *values;        /* [chunks.elements]: the cached chunk */
+  train_chunk_t cached; /* count 0: none */
+  train_array_t cached_array;
 } reader_t;
 
 static coll_status_t fail_damaged(const train_input_t *input) {
@@ -153,20 +52,42 @@ static coll_status_t fail_damaged(const train_input_t *input) {
                    input->path);
 }
 
-/* Loads and verifies a chunk unless it is cached. */
-static coll_status_t load_chunk(reader_t *reader, train_array_t array, uint64_t chunk) {
-  const header_t *header = &reader->header;
-  uint64_t index = array * chunks_of_array(header) + chunk;
-  if (reader->loaded == index) return COLL_OK;
-  reader->loaded = UINT64_MAX;
-  size_t bytes = chunk_elements(header, chunk) * sizeof(float);
-  uint64_t at =
-      arrays_at(header) + (array * header->elements + chunk * TRAIN_CHUNK) * sizeof(float);
-  COLL_TRY(train_input_read(reader->input, at, bytes, reader->chunk));
-  if (train_digest(0, reader->chunk, bytes) != reader->digests[index]) {
-    return fail_damaged(reader->input);
+/* Reads and verifies a chunk. */
+static coll_status_t read_chunk(const reader_t *reader, train_array_t array,
+                                const train_chunk_t *chunk, float *values) {
+  const train_checkpoint_header_t *header = &reader->header;
+  uint64_t at = train_checkpoint_element_at(header, array, chunk->first);
+  COLL_TRY(train_input_read(reader->input, at, chunk->count * sizeof *values, values));
+  uint64_t digest = train_chunk_digest(&reader->chunks, chunk, chunk->first, values, chunk->count);
+  return digest == reader->digests[array * header->chunks + chunk->index]
+             ? COLL_OK
+             : fail_damaged(reader->input);
+}
+
+/* Whether the cached chunk contains the element. */
+static bool is_cached(const reader_t *reader, train_array_t array, size_t element) {
+  const train_chunk_t *cached = &reader->cached;
+  return array == reader->cached_array && element - cached->first < cached->count;
+}
+
+/* Reads elements of one chunk, at most `count` from `first` on. *here: how many. */
+static coll_status_t read_part(reader_t *reader, train_array_t array, size_t first, size_t count,
+                               float *values, size_t *here) {
+  train_chunk_t *cached = &reader->cached;
+  if (!is_cached(reader, array, first)) {
+    const train_chunk_t chunk = train_chunks_find(&reader->chunks, first);
+    *here = chunk.count;
+    if (chunk.first == first && chunk.count <= count) {
+      return read_chunk(reader, array, &chunk, values);
+    }
+    cached->count = 0;
+    COLL_TRY(read_chunk(reader, array, &chunk, reader->values));
+    *cached = chunk;
+    reader->cached_array = array;
   }
-  reader->loaded = index;
+  size_t skipped = first - cached->first, left = cached->count - skipped;
+  *here = left < count ? left : count;
+  memcpy(values, reader->values + skipped, *here * sizeof *values);
   return COLL_OK;
 }
 
@@ -178,12 +99,8 @@ static coll_status_t read_array(void *context, train_array_t array, size_t first
     return COLL_OK;
   }
   while (count > 0) {
-    uint64_t chunk = first / TRAIN_CHUNK;
-    size_t skipped = first % TRAIN_CHUNK;
-    size_t here = chunk_elements(&reader->header, chunk) - skipped;
-    if (here > count) here = count;
-    COLL_TRY(load_chunk(reader, array, chunk));
-    memcpy(values, reader->chunk + skipped, here * sizeof *values);
+    size_t here;
+    COLL_TRY(read_part(reader, array, first, count, values, &here));
     first += here;
     values += here;
     count -= here;
@@ -191,7 +108,15 @@ static coll_status_t read_array(void *context, train_array_t array, size_t first
   return COLL_OK;
 }
 
-static coll_status_t read_header(const train_input_t *input, header_t *header) {
+/* ---- opening ---- */
+
+/* Version 3 stores no number of chunks. */
+static void complete_old_header(train_checkpoint_header_t *header) {
+  if (header->version != TRAIN_CHECKPOINT_OLD_VERSION) return;
+  header->chunks = (header->elements + TRAIN_CHUNK - 1) / TRAIN_CHUNK;
+}
+
+static coll_status_t read_header(const train_input_t *input, train_checkpoint_header_t *header) {
   if (input->bytes < sizeof *header) {
     return base_fail(COLL_ERROR_INVALID, "%s is too short to be a checkpoint of gpt train",
                      input->path);
@@ -200,18 +125,21 @@ static coll_status_t read_header(const train_input_t *input, header_t *header) {
   if (memcmp(header->magic, magic, sizeof magic) != 0) {
     return base_fail(COLL_ERROR_INVALID, "%s is not a checkpoint of gpt train", input->path);
   }
-  if (header->version != VERSION) {
+  if (header->version != TRAIN_CHECKPOINT_VERSION &&
+      header->version != TRAIN_CHECKPOINT_OLD_VERSION) {
     return base_fail(COLL_ERROR_INVALID,
-                     "checkpoint %s has format version %u, this program reads version %d",
-                     input->path, header->version, VERSION);
+                     "checkpoint %s has format version %u, this program reads versions %d and %d",
+                     input->path, header->version, TRAIN_CHECKPOINT_OLD_VERSION,
+                     TRAIN_CHECKPOINT_VERSION);
   }
+  complete_old_header(header);
   if ((header->arrays != 1 && header->arrays != TRAIN_ARRAYS) || header->elements > ELEMENTS_MAX ||
-      header->metadata_bytes > METADATA_BYTES_MAX ||
+      header->chunks > header->elements || header->metadata_bytes > METADATA_BYTES_MAX ||
       header->tokenizer_bytes > TRAIN_TOKENIZER_BYTES_MAX) {
     return base_fail(COLL_ERROR_INVALID, "checkpoint %s is damaged: its header is invalid",
                      input->path);
   }
-  uint64_t expected = file_bytes(header);
+  uint64_t expected = train_checkpoint_bytes(header);
   if (input->bytes != expected) {
     return base_fail(COLL_ERROR_INVALID,
                      "checkpoint %s is truncated or padded: %llu bytes, but its header says %llu",
@@ -220,38 +148,28 @@ static coll_status_t read_header(const train_input_t *input, header_t *header) {
   return COLL_OK;
 }
 
-/* Reads and verifies everything outside of the arrays. *text is the beginning of the file, in new
- * memory. */
-static coll_status_t read_metadata(reader_t *reader, char **text) {
-  const header_t *header = &reader->header;
-  uint64_t chunks = header->arrays * chunks_of_array(header), digest;
+/* Reads and verifies everything outside of the arrays. */
+static coll_status_t read_rest(reader_t *reader) {
+  const train_checkpoint_header_t *header = &reader->header;
+  size_t count = header->arrays * header->chunks + 1, bytes = train_checkpoint_arrays_at(header);
   void *memory;
-  COLL_TRY(base_alloc(arrays_at(header), 1, "the checkpoint's metadata", &memory));
-  char *read = memory;
-  coll_status_t status = train_input_read(reader->input, 0, arrays_at(header), read);
-  if (status == COLL_OK) {
-    status = train_input_read(reader->input, digests_at(header), chunks * sizeof(uint64_t),
-                              reader->digests);
-  }
-  if (status == COLL_OK) {
-    status = train_input_read(reader->input, digests_at(header) + chunks * sizeof(uint64_t),
-                              sizeof digest, &digest);
-  }
-  if (status == COLL_OK && digest != metadata_digest(header, read, reader->digests)) {
-    status = fail_damaged(reader->input);
-  }
-  if (status != COLL_OK) {
-    free(read);
-    return status;
-  }
-  *text = read;
-  return COLL_OK;
+  COLL_TRY(base_alloc(bytes, 1, "the checkpoint's metadata", &memory));
+  reader->start = memory;
+  COLL_TRY(base_alloc(count, sizeof *reader->digests, "the digests", &memory));
+  reader->digests = memory;
+  COLL_TRY(train_input_read(reader->input, 0, bytes, reader->start));
+  COLL_TRY(train_input_read(reader->input, train_checkpoint_digests_at(header),
+                            count * sizeof *reader->digests, reader->digests));
+  return reader->digests[count - 1] ==
+                 train_checkpoint_rest_digest(header, reader->start, reader->digests)
+             ? COLL_OK
+             : fail_damaged(reader->input);
 }
 
 /* Parses the metadata and checks it against the header. */
-static coll_status_t parse(const reader_t *reader, const char *text, train_model_file_t *file) {
-  const header_t *header = &reader->header;
-  const char *json = text + sizeof *header;
+static coll_status_t parse(reader_t *reader, train_model_file_t *file) {
+  const train_checkpoint_header_t *header = &reader->header;
+  const char *json = reader->start + train_checkpoint_header_bytes(header);
   train_metadata_t *metadata = &file->metadata;
   if (train_metadata_from_json(json, header->metadata_bytes, metadata) != COLL_OK) {
     return base_fail(COLL_ERROR_INVALID, "checkpoint %s cannot be used: %s", file->input.path,
@@ -260,7 +178,9 @@ static coll_status_t parse(const reader_t *reader, const char *text, train_model
   COLL_TRY(train_metadata_set_tokenizer(metadata, json + header->metadata_bytes,
                                         header->tokenizer_bytes));
   COLL_TRY(train_layout_create(&metadata->config, &file->layout));
+  COLL_TRY(train_chunks_create(header->version, file->layout, &reader->chunks));
   if (file->layout->parameter_count == header->elements &&
+      train_chunks_count(&reader->chunks) == header->chunks &&
       metadata->moments == (header->arrays == TRAIN_ARRAYS)) {
     return COLL_OK;
   }
@@ -272,34 +192,26 @@ static coll_status_t parse(const reader_t *reader, const char *text, train_model
 static void close_checkpoint(train_model_file_t *file) {
   reader_t *reader = file->flat.context;
   if (reader == NULL) return;
-  free(reader->chunk);
+  train_chunks_free(&reader->chunks);
+  free(reader->values);
   free(reader->digests);
+  free(reader->start);
   free(reader);
 }
 
 static coll_status_t open_checkpoint(const char *path, train_model_file_t *file) {
   void *memory;
-  char *text = NULL;
   (void)path; /* file->input is already open */
   COLL_TRY(base_alloc(1, sizeof(reader_t), "a checkpoint", &memory));
   reader_t *reader = memory;
   reader->input = &file->input;
-  reader->loaded = UINT64_MAX;
   file->flat = (train_flat_t){.context = reader, .read = read_array};
-  coll_status_t status = read_header(&file->input, &reader->header);
-  if (status == COLL_OK) {
-    uint64_t chunks = reader->header.arrays * chunks_of_array(&reader->header);
-    status = base_alloc(chunks, sizeof(uint64_t), "the digests", &memory);
-    if (status == COLL_OK) reader->digests = memory;
-  }
-  if (status == COLL_OK) {
-    status = base_alloc(TRAIN_CHUNK, sizeof(float), "a checkpoint's chunk", &memory);
-    if (status == COLL_OK) reader->chunk = memory;
-  }
-  if (status == COLL_OK) status = read_metadata(reader, &text);
-  if (status == COLL_OK) status = parse(reader, text, file);
-  free(text);
-  return status;
+  COLL_TRY(read_header(&file->input, &reader->header));
+  COLL_TRY(read_rest(reader));
+  COLL_TRY(parse(reader, file));
+  COLL_TRY(base_alloc(reader->chunks.elements, sizeof(float), "a checkpoint's chunk", &memory));
+  reader->values = memory;
+  return COLL_OK;
 }
 
 /* ---- format table entry ---- */
@@ -316,7 +228,12 @@ static bool matches_path(const char *path) {
 static coll_status_t write_checkpoint(const char *path, const train_metadata_t *metadata,
                                       const train_flat_t *flat, train_dtype_t dtype) {
   (void)dtype; /* float32, the only type that it stores */
-  return train_checkpoint_write(path, metadata, flat);
+  train_layout_t *layout;
+  COLL_TRY(train_layout_create(&metadata->config, &layout));
+  const train_flat_pieces_t all = {.flat = flat, .elements = layout->parameter_count};
+  train_layout_destroy(layout);
+  const train_pieces_t pieces = train_pieces_of(&all);
+  return train_checkpoint_write(path, metadata, &pieces);
 }
 
 const train_format_t train_format_checkpoint = {.name = "checkpoint",

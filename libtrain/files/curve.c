@@ -1,13 +1,12 @@
-/*
- * Computes the axis scales, then prints the elements in drawing order. Colors are CSS classes, so
- * one style sheet holds both color schemes.
- */
+/* Computes the axis scales, then prints the elements in drawing order. */
 #include "libtrain/files/curve.h"
 
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "libtrain/files/svg.h"
 
 #define WIDTH 760.0
 #define HEIGHT 412.0
@@ -20,21 +19,14 @@
 #define SMOOTHING_PARTS 40 /* the moving average covers 1/40 of the points on each side */
 
 static const char style[] =
-    "text { font-family: Inter, \"Helvetica Neue\", Arial, \"DejaVu Sans\", sans-serif;\n"
-    "  font-size: 11.5px; fill: #667085; }\n"
-    ".title { font-size: 16px; font-weight: 700; fill: #1d2433; }\n"
-    ".label { font-weight: 600; }\n"
-    ".ground { fill: #ffffff; } .grid { stroke: #e6e9ef; } .axis { stroke: #667085; }\n"
     ".line { fill: none; stroke-linejoin: round; stroke-linecap: round; stroke-width: 2.2; }\n"
     ".each { stroke-width: 1; opacity: 0.3; }\n"
     ".training { stroke: #0b5fd0; } .training-ink { fill: #0b5fd0; }\n"
-    ".held-out { stroke: #d9622b; } .held-out-ink { fill: #d9622b; }\n"
-    "@media (prefers-color-scheme: dark) {\n"
-    "  text { fill: #98a2b3; } .title { fill: #f2f4f7; }\n"
-    "  .ground { fill: #10141c; } .grid { stroke: #262d3a; } .axis { stroke: #98a2b3; }\n"
+    ".held-out { stroke: #d9622b; } .held-out-ink { fill: #d9622b; }\n";
+
+static const char dark_style[] =
     "  .training { stroke: #58a6ee; } .training-ink { fill: #58a6ee; }\n"
-    "  .held-out { stroke: #f08a5b; } .held-out-ink { fill: #f08a5b; }\n"
-    "}\n";
+    "  .held-out { stroke: #f08a5b; } .held-out-ink { fill: #f08a5b; }\n";
 
 static const struct {
   const char *class, *name;
@@ -128,46 +120,27 @@ static void scales_of(const train_curve_t *curve, scale_t *x, scale_t *y) {
 
 /* ---- drawing ---- */
 
-static void draw_text(FILE *out, double x, double y, const char *class, const char *anchor,
-                      const char *words) {
-  fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" class=\"%s\" text-anchor=\"%s\">", x, y, class, anchor);
-  for (; *words != '\0'; words++) {
-    switch (*words) {
-      case '<': fputs("&lt;", out); break;
-      case '>': fputs("&gt;", out); break;
-      case '&': fputs("&amp;", out); break;
-      default: fputc(*words, out);
-    }
-  }
-  fputs("</text>\n", out);
-}
-
-static void draw_line(FILE *out, double x1, double y1, double x2, double y2, const char *class) {
-  fprintf(out, "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" class=\"%s\"/>\n", x1, y1, x2,
-          y2, class);
-}
-
 static void draw_axes(FILE *out, const scale_t *x, const scale_t *y, const char *unit) {
   char words[64];
   int digits = y->tick < 1 ? (int)ceil(-log10(y->tick)) : 0;
   int marks = (int)lround((y->high - y->low) / y->tick);
   for (int i = 0; i <= marks; i++) {
     double value = y->low + i * y->tick;
-    draw_line(out, LEFT, position(y, value), WIDTH - RIGHT, position(y, value), "grid");
+    train_svg_line(out, LEFT, position(y, value), WIDTH - RIGHT, position(y, value), "grid");
     snprintf(words, sizeof words, "%.*f", digits, value);
-    draw_text(out, LEFT - 9, position(y, value) + 4, "tick", "end", words);
+    train_svg_text(out, LEFT - 9, position(y, value) + 4, "tick", "end", words);
   }
-  draw_line(out, LEFT, y->from, WIDTH - RIGHT, y->from, "axis");
+  train_svg_line(out, LEFT, y->from, WIDTH - RIGHT, y->from, "axis");
   for (double value = 0; value <= x->high * (1 + 1e-9); value += x->tick) {
     bool thousands = x->tick >= 1000;
     snprintf(words, sizeof words, "%g%s", thousands ? value / 1000 : value,
              thousands && value > 0 ? "k" : "");
-    draw_line(out, position(x, value), y->from, position(x, value), y->from + 4, "axis");
-    draw_text(out, position(x, value), y->from + 18, "tick", "middle", words);
+    train_svg_line(out, position(x, value), y->from, position(x, value), y->from + 4, "axis");
+    train_svg_text(out, position(x, value), y->from + 18, "tick", "middle", words);
   }
-  draw_text(out, (x->from + x->to) / 2, HEIGHT - 12, "tick", "middle", "step");
+  train_svg_text(out, (x->from + x->to) / 2, HEIGHT - 12, "tick", "middle", "step");
   snprintf(words, sizeof words, "loss, %s", unit);
-  draw_text(out, LEFT - 44, TOP - 16, "tick", "start", words);
+  train_svg_text(out, LEFT - 44, TOP - 16, "tick", "start", words);
 }
 
 static void draw_series(FILE *out, const train_series_t *series, const scale_t *x, const scale_t *y,
@@ -217,31 +190,21 @@ static void draw_labels(FILE *out, const train_curve_t *curve, const scale_t *y)
     char class[64], words[32];
     snprintf(class, sizeof class, "label %s-ink", kinds[kind].class);
     snprintf(words, sizeof words, "%.4g", last[kind]);
-    draw_text(out, WIDTH - RIGHT + 12, at[kind], class, "start", kinds[kind].name);
-    draw_text(out, WIDTH - RIGHT + 12, at[kind] + 13, class, "start", words);
+    train_svg_text(out, WIDTH - RIGHT + 12, at[kind], class, "start", kinds[kind].name);
+    train_svg_text(out, WIDTH - RIGHT + 12, at[kind] + 13, class, "start", words);
   }
 }
 
 coll_status_t train_curve_write(const train_curve_t *curve, const char *title, const char *note,
                                 const char *unit, const char *path) {
   scale_t x, y;
-  FILE *out = fopen(path, "we");
-  if (out == NULL) return base_fail_errno(COLL_ERROR_SYSTEM, "cannot write --curve %s", path);
+  FILE *out;
+  COLL_TRY(train_svg_open("--curve", path, WIDTH, HEIGHT, style, dark_style, &out));
   scales_of(curve, &x, &y);
-  fprintf(out,
-          "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%g\" height=\"%g\" "
-          "viewBox=\"0 0 %g %g\">\n<style>%s</style>\n"
-          "<rect width=\"100%%\" height=\"100%%\" class=\"ground\"/>\n",
-          WIDTH, HEIGHT, WIDTH, HEIGHT, style);
-  draw_text(out, LEFT - 44, 28, "title", "start", title);
-  draw_text(out, LEFT - 44, 46, "note", "start", note);
+  train_svg_text(out, LEFT - 44, 28, "title", "start", title);
+  train_svg_text(out, LEFT - 44, 46, "note", "start", note);
   draw_axes(out, &x, &y, unit);
   draw_lines(out, curve, &x, &y);
   draw_labels(out, curve, &y);
-  fputs("</svg>\n", out);
-  bool wrote = fflush(out) == 0 && !ferror(out);
-  coll_status_t status =
-      wrote ? COLL_OK : base_fail_errno(COLL_ERROR_SYSTEM, "cannot write --curve %s", path);
-  fclose(out);
-  return status;
+  return train_svg_close("--curve", path, out);
 }

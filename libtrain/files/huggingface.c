@@ -294,8 +294,15 @@ static coll_status_t write_tokenizer(const char *path, const train_metadata_t *m
 
 static coll_status_t write_huggingface(const char *path, const train_metadata_t *metadata,
                                        const train_flat_t *flat, train_dtype_t dtype) {
+  const train_model_config_t *config = &metadata->config;
   paths_t paths;
   train_layout_t *layout;
+  if (config->experts > 0 || config->untied) {
+    return base_fail(COLL_ERROR_INVALID,
+                     "%s: models with %s cannot be written in this format: choose a name that ends "
+                     "in .ckpt",
+                     path, config->untied ? "an untied head" : "experts");
+  }
   COLL_TRY(paths_of(path, &paths));
   if (is_folder(path) && mkdir(path, 0777) != 0 && errno != EEXIST) {
     return base_fail_errno(COLL_ERROR_SYSTEM, "cannot create the folder %s", path);

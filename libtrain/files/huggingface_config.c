@@ -120,7 +120,7 @@ static coll_status_t parse(const char *path, json_t *root, train_model_config_t 
 
 coll_status_t train_huggingface_config_read(const char *path, train_model_config_t *config) {
   json_t *root = NULL;
-  train_model_config_t read;
+  train_model_config_t read = {0};
   COLL_TRY(load(path, &root));
   coll_status_t status = parse(path, root, &read);
   json_decref(root);

@@ -8,13 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
 
-#define MAX_LINKS 40  /* the kernel's limit */
-#define MAX_TRIES 100 /* attempts to lock a file that others keep replacing */
+#define MAX_LINKS 40      /* the kernel's limit */
+#define MAX_TRIES 100     /* attempts to lock a file that others keep replacing */
+#define ABANDON_TRIES 200 /* milliseconds that the creator of a file has to end or to remove it */
 
 /* ---- reading ---- */
 
@@ -104,19 +107,25 @@ static bool resolve_links(const char *path, char resolved[PATH_MAX]) {
   return true;
 }
 
+/* Whether the open file is still the one at `path`. */
+static bool is_at(int file, const char *path) {
+  struct stat opened, current;
+  return fstat(file, &opened) == 0 && stat(path, &current) == 0 &&
+         opened.st_ino == current.st_ino && opened.st_dev == current.st_dev;
+}
+
 /* Opens and locks the file at `path` and truncates it. Returns -1 with errno; EWOULDBLOCK if
  * another process is writing it. After locking, the path is checked again, because the other writer
  * may just have renamed the file. */
 static int open_locked(const char *path) {
   for (int tries = 0; tries < MAX_TRIES; tries++) {
-    struct stat opened, current;
+    struct stat opened;
     int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     if (file < 0) return -1;
     bool locked = flock(file, LOCK_EX | LOCK_NB) == 0;
     bool busy = !locked && errno == EWOULDBLOCK; /* other errors mean that the file system has no
                                                   * locks */
-    bool same = !busy && fstat(file, &opened) == 0 && stat(path, &current) == 0 &&
-                opened.st_ino == current.st_ino && opened.st_dev == current.st_dev;
+    bool same = !busy && is_at(file, path) && fstat(file, &opened) == 0;
     if (same && (!S_ISREG(opened.st_mode) || ftruncate(file, 0) == 0)) return file;
     int error = busy ? EWOULDBLOCK : errno;
     close(file);
@@ -146,6 +155,7 @@ static int open_temporary(const char *path, train_output_t *output) {
 
 void train_output_open(const char *path, train_output_t *output) {
   output->file = -1;
+  output->joined = false;
   output->error = 0;
   output->written = 0;
   if (path == NULL) return;
@@ -178,8 +188,7 @@ static void sync_folder_of(const char *path) {
   close(folder);
 }
 
-/* Reports the first error of the output, if any. */
-static coll_status_t stored_error(const train_output_t *output) {
+coll_status_t train_output_status(const train_output_t *output) {
   if (output->error == 0) return COLL_OK;
   char size[48] = "";
   if (output->written > 0) {
@@ -192,7 +201,7 @@ static coll_status_t stored_error(const train_output_t *output) {
 }
 
 coll_status_t train_output_commit(train_output_t *output) {
-  if (output->file < 0) return stored_error(output);
+  if (output->file < 0) return train_output_status(output);
   if (output->error == 0 && fsync(output->file) != 0) output->error = errno;
   if (output->error == 0 && rename(output->temporary, output->path) != 0) output->error = errno;
   if (output->error == 0) {
@@ -202,12 +211,26 @@ coll_status_t train_output_commit(train_output_t *output) {
   }
   close(output->file); /* releases the lock */
   output->file = -1;
-  return stored_error(output);
+  return train_output_status(output);
+}
+
+/* Whether the process that created the file has ended without replacing the old file or removing
+ * its own: its lock is gone, and the file is still there. Peers may notice the end of a process a
+ * little earlier than the kernel releases its locks. */
+static bool is_abandoned(const train_output_t *output) {
+  for (int tries = 0; tries < ABANDON_TRIES && is_at(output->file, output->temporary); tries++) {
+    if (flock(output->file, LOCK_EX | LOCK_NB) == 0) {
+      return is_at(output->file, output->temporary);
+    }
+    if (errno != EWOULDBLOCK) return false;
+    base_clock_sleep_ns(1000000);
+  }
+  return false;
 }
 
 void train_output_discard(train_output_t *output) {
   if (output->file < 0) return;
-  unlink(output->temporary);
+  if (!output->joined || is_abandoned(output)) unlink(output->temporary);
   close(output->file);
   output->file = -1;
 }
@@ -216,7 +239,63 @@ coll_status_t train_output_probe(const char *path) {
   train_output_t output;
   train_output_open(path, &output);
   train_output_discard(&output);
-  return stored_error(&output);
+  return train_output_status(&output);
+}
+
+/* ---- one file, several writers ---- */
+
+/* The mark is written through a second descriptor, because network file systems send what was
+ * written to other hosts when a file is closed. */
+void train_output_invite(train_output_t *output, train_output_invitation_t *invitation) {
+  memset(invitation, 0, sizeof *invitation);
+  if (output->file < 0) return;
+  memcpy(invitation->path, output->path, sizeof invitation->path);
+  memcpy(invitation->temporary, output->temporary, sizeof invitation->temporary);
+  train_output_t second = {.file = open(output->temporary, O_WRONLY | O_CLOEXEC)};
+  if (getrandom(invitation->mark, sizeof invitation->mark, 0) != sizeof invitation->mark) {
+    second.error = errno;
+  }
+  train_output_write_at(&second, 0, invitation->mark, sizeof invitation->mark);
+  if (second.file < 0 || (close(second.file) != 0 && second.error == 0)) second.error = errno;
+  if (output->error == 0) output->error = second.error;
+}
+
+bool train_output_join(const train_output_invitation_t *invitation, train_output_t *output) {
+  uint64_t mark[2];
+  train_output_open(NULL, output);
+  output->joined = true;
+  memcpy(output->path, invitation->path, sizeof output->path);
+  memcpy(output->temporary, invitation->temporary, sizeof output->temporary);
+  int file = open(output->temporary, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) return false;
+  if (pread(file, mark, sizeof mark, 0) != sizeof mark ||
+      memcmp(mark, invitation->mark, sizeof mark) != 0) {
+    close(file);
+    return false;
+  }
+  output->file = file;
+  return true;
+}
+
+void train_output_write_at(train_output_t *output, uint64_t offset, const void *bytes,
+                           size_t count) {
+  const char *from = bytes;
+  output->written += count;
+  while (count > 0 && output->file >= 0 && output->error == 0) {
+    ssize_t wrote = pwrite(output->file, from, count, (off_t)offset);
+    if (wrote < 0) {
+      if (errno != EINTR) output->error = errno;
+      continue;
+    }
+    from += wrote;
+    offset += (uint64_t)wrote;
+    count -= (size_t)wrote;
+  }
+}
+
+void train_output_sync(train_output_t *output) {
+  if (output->file < 0 || output->error != 0) return;
+  if (fsync(output->file) != 0) output->error = errno;
 }
 
 /* ---- paths ---- */

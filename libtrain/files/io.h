@@ -41,6 +41,7 @@ coll_status_t train_input_read_all(const char *path, size_t max, char **bytes, s
 
 typedef struct train_output {
   int file;         /* -1: accepts bytes without writing them */
+  bool joined;      /* another process created the file and replaces the old one */
   int error;        /* errno of the first failure; later bytes are dropped */
   uint64_t written; /* bytes accepted */
   char path[PATH_MAX], temporary[PATH_MAX];
@@ -64,6 +65,36 @@ void train_output_discard(train_output_t *output);
 
 /* COLL_ERROR_SYSTEM names the path if no file can be created there. Leaves no file. */
 coll_status_t train_output_probe(const char *path);
+
+/* ---- one file, several writers
+
+ * The process that opens the output passes an invitation to the others, by which they find its
+ * temporary file if they have the same file system. All write to different places. When the others
+ * have synced what they wrote, the first commits; then the others discard their outputs, which only
+ * closes them. */
+
+typedef struct train_output_invitation {
+  uint64_t mark[2]; /* random; the first bytes of the file until they are overwritten */
+  char path[PATH_MAX], temporary[PATH_MAX];
+} train_output_invitation_t;
+
+/* Marks the file that this process opened, and describes it. Failures are reported by commit. */
+void train_output_invite(train_output_t *output, train_output_invitation_t *invitation);
+
+/* Opens the file if this process sees it; otherwise false, and *output accepts bytes without
+ * writing them. Discarding such an output removes the temporary file only if the process that
+ * created it has died without committing. */
+bool train_output_join(const train_output_invitation_t *invitation, train_output_t *output);
+
+/* Writes at an offset. Errors are reported by commit. */
+void train_output_write_at(train_output_t *output, uint64_t offset, const void *bytes,
+                           size_t count);
+
+/* Makes what this process wrote durable. Errors are reported by train_output_status. */
+void train_output_sync(train_output_t *output);
+
+/* The error that a commit would report; COLL_OK if there is none so far. */
+coll_status_t train_output_status(const train_output_t *output);
 
 /* ---- paths */
 

@@ -138,6 +138,12 @@ static coll_status_t write_llmc(const char *path, const train_metadata_t *metada
                                        [AT_PADDED] = (int32_t)padded};
   train_layout_t *layout;
   train_output_t output;
+  if (config->experts > 0 || config->untied) {
+    return base_fail(COLL_ERROR_INVALID,
+                     "%s: models with %s cannot be written in this format: choose a name that ends "
+                     "in .ckpt",
+                     path, config->untied ? "an untied head" : "experts");
+  }
   train_tensor_writer_t *writer = NULL;
   COLL_TRY(train_layout_create(config, &layout));
   train_output_open(path, &output);

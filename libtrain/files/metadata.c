@@ -81,10 +81,10 @@ coll_status_t train_metadata_check(const char *path, const train_metadata_t *sav
 /* jansson's integers are signed, so the upper half of uint64 values is stored as negative
  * numbers. */
 static json_t *position_to_json(const train_position_t *position) {
-  return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "step", (json_int_t)position->step, "skipped",
-                   (json_int_t)position->skipped, "micro_steps", (json_int_t)position->micro_steps,
-                   "tokens", (json_int_t)position->tokens, "sequences",
-                   (json_int_t)position->sequences, "seed", (json_int_t)position->seed);
+  return json_pack("{s:I, s:I, s:I, s:I, s:I}", "step", (json_int_t)position->step, "skipped",
+                   (json_int_t)position->skipped, "tokens", (json_int_t)position->tokens,
+                   "sequences", (json_int_t)position->sequences, "seed",
+                   (json_int_t)position->seed);
 }
 
 /* Adds the members "loss_scale" and "good_steps" to `root` if the run scales the loss. */
@@ -93,6 +93,15 @@ static bool add_loss_scale(const train_loss_scale_t *loss_scale, json_t *root) {
   return json_object_set_new(root, "loss_scale", json_real(loss_scale->scale)) == 0 &&
          json_object_set_new(root, "good_steps",
                              json_integer((json_int_t)loss_scale->good_steps)) == 0;
+}
+
+/* Adds the member "experts" to `root` if the model has some. */
+static bool add_experts(const train_model_config_t *config, json_t *root) {
+  if (config->experts == 0) return true;
+  json_t *experts =
+      json_pack("{s:i, s:i, s:i, s:b}", "count", config->experts, "top_k", config->top_k,
+                "moe_every", config->moe_every, "shared", (int)config->shared_expert);
+  return json_object_set_new(root, "experts", experts) == 0;
 }
 
 coll_status_t train_metadata_to_json(const train_metadata_t *metadata, char **text) {
@@ -112,7 +121,9 @@ coll_status_t train_metadata_to_json(const train_metadata_t *metadata, char **te
                            "position", position_to_json(&metadata->position), "precision",
                            train_policy_of(metadata->precision)->name, "moments", metadata->moments,
                            "settings", settings);
-  bool complete = root != NULL && add_loss_scale(&metadata->loss_scale, root);
+  bool complete = root != NULL && add_loss_scale(&metadata->loss_scale, root) &&
+                  add_experts(config, root) &&
+                  (!config->untied || json_object_set_new(root, "untied", json_true()) == 0);
   char *dumped = complete ? json_dumps(root, JSON_INDENT(1)) : NULL;
   json_decref(root);
   if (dumped == NULL) return base_fail(COLL_ERROR_MEMORY, "out of memory for the metadata");
@@ -121,16 +132,14 @@ coll_status_t train_metadata_to_json(const train_metadata_t *metadata, char **te
 }
 
 static bool position_from_json(json_t *object, train_position_t *position) {
-  json_int_t step, skipped = 0, micro_steps, tokens, sequences, seed;
-  if (json_unpack(object, "{s:I, s?I, s:I, s:I, s:I, s:I}", "step", &step, "skipped", &skipped,
-                  "micro_steps", &micro_steps, "tokens", &tokens, "sequences", &sequences, "seed",
-                  &seed) != 0 ||
+  json_int_t step, skipped = 0, tokens, sequences, seed;
+  if (json_unpack(object, "{s:I, s?I, s:I, s:I, s:I}", "step", &step, "skipped", &skipped, "tokens",
+                  &tokens, "sequences", &sequences, "seed", &seed) != 0 ||
       skipped < 0 || skipped > step) {
     return false;
   }
   *position = (train_position_t){.step = (uint64_t)step,
                                  .skipped = (uint64_t)skipped,
-                                 .micro_steps = (uint64_t)micro_steps,
                                  .tokens = (uint64_t)tokens,
                                  .sequences = (uint64_t)sequences,
                                  .seed = (uint64_t)seed};
@@ -165,6 +174,18 @@ static bool settings_from_json(json_t *object, train_metadata_t *metadata) {
   return true;
 }
 
+static bool experts_from_json(json_t *root, train_model_config_t *config) {
+  json_t *experts = json_object_get(root, "experts");
+  int shared;
+  if (experts == NULL) return true;
+  if (json_unpack(experts, "{s:i, s:i, s:i, s:b}", "count", &config->experts, "top_k",
+                  &config->top_k, "moe_every", &config->moe_every, "shared", &shared) != 0) {
+    return false;
+  }
+  config->shared_expert = shared != 0;
+  return true;
+}
+
 static bool fields_from_json(json_t *root, train_metadata_t *metadata) {
   train_model_config_t *config = &metadata->config;
   json_t *position, *settings;
@@ -176,8 +197,9 @@ static bool fields_from_json(json_t *root, train_metadata_t *metadata) {
     return false;
   }
   metadata->moments = moments != 0;
+  config->untied = json_is_true(json_object_get(root, "untied"));
   return position_from_json(position, &metadata->position) &&
-         loss_scale_from_json(root, &metadata->loss_scale) &&
+         loss_scale_from_json(root, &metadata->loss_scale) && experts_from_json(root, config) &&
          settings_from_json(settings, metadata);
 }
 

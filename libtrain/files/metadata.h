@@ -16,14 +16,13 @@
 #define TRAIN_FILE_SETTINGS_MAX 16 /* maximum in a file; a program adds its own */
 #define TRAIN_TOKENIZER_BYTES_MAX ((size_t)64 << 20)
 
-/* Progress of a run; all 0 at its beginning. */
+/* Progress of a run; all 0 at its beginning. The same whatever the layout of the ranks. */
 typedef struct train_position {
-  uint64_t step;        /* steps taken */
-  uint64_t skipped;     /* of these, steps that did not update the parameters (trainer.h) */
-  uint64_t micro_steps; /* micro-batches in these steps, per rank */
-  uint64_t tokens;      /* trained on, summed over all ranks */
-  uint64_t sequences;   /* taken from the shuffled order; the index of the next one */
-  uint64_t seed;        /* of the initial weights and of the shuffled order */
+  uint64_t step;      /* steps taken */
+  uint64_t skipped;   /* of these, steps that did not update the parameters (trainer.h) */
+  uint64_t tokens;    /* trained on, summed over all ranks */
+  uint64_t sequences; /* taken from the shuffled order; the index of the next one */
+  uint64_t seed;      /* of the initial weights and of the shuffled order */
 } train_position_t;
 
 /* A setting that must not change when the run is resumed: "batch" "512". */

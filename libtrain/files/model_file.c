@@ -100,18 +100,35 @@ void train_model_file_close(train_model_file_t *file) {
   free(file);
 }
 
+static coll_status_t read_runs(const train_model_file_t *file, const train_layout_t *part,
+                               train_dtype_t dtype, float *buffer, void *parameters) {
+  for (size_t at = 0, full; at < part->parameter_count;) {
+    size_t run = train_layout_run(part, at, &full);
+    if (full != TRAIN_LAYOUT_PADDING) {
+      COLL_TRY(train_flat_read_as(&file->flat, TRAIN_PARAMETERS, full, run, dtype,
+                                  train_dtype_at(dtype, parameters, at), buffer));
+    }
+    at += run;
+  }
+  return COLL_OK;
+}
+
+coll_status_t train_model_file_read_part(const train_model_file_t *file, const train_layout_t *part,
+                                         train_dtype_t dtype, void **parameters) {
+  void *buffer, *memory;
+  COLL_TRY(base_alloc(TRAIN_CHUNK, sizeof(float), "the buffer of a file", &buffer));
+  coll_status_t status =
+      base_alloc(part->parameter_count, train_dtype_bytes(dtype), "the parameters", &memory);
+  if (status == COLL_OK) {
+    status = read_runs(file, part, dtype, buffer, memory);
+    if (status != COLL_OK) free(memory);
+  }
+  free(buffer);
+  if (status == COLL_OK) *parameters = memory;
+  return status;
+}
+
 coll_status_t train_model_file_read_parameters(const train_model_file_t *file, train_dtype_t dtype,
                                                void **parameters) {
-  void *memory;
-  size_t count = file->layout->parameter_count;
-  COLL_TRY(base_alloc(count, sizeof(float), "the parameters", &memory));
-  coll_status_t status = file->flat.read(file->flat.context, TRAIN_PARAMETERS, 0, count, memory);
-  if (status != COLL_OK) {
-    free(memory);
-    return status;
-  }
-  train_dtype_narrow(dtype, memory, count, memory);
-  void *fitted = realloc(memory, count * train_dtype_bytes(dtype));
-  *parameters = fitted != NULL ? fitted : memory;
-  return COLL_OK;
+  return train_model_file_read_part(file, file->layout, dtype, parameters);
 }

@@ -13,8 +13,12 @@
 coll_status_t train_model_file_open(const char *path, train_model_file_t **file);
 void train_model_file_close(train_model_file_t *file);
 
-/* Reads all parameters, converted to `dtype`, into memory that the caller frees: [parameter_count
- * of the layout]. */
+/* Reads the parameters of a part of the file's model, converted to `dtype`, into memory that the
+ * caller frees: [parameter_count of the part]. */
+coll_status_t train_model_file_read_part(const train_model_file_t *file, const train_layout_t *part,
+                                         train_dtype_t dtype, void **parameters);
+
+/* The same of the whole model. */
 coll_status_t train_model_file_read_parameters(const train_model_file_t *file, train_dtype_t dtype,
                                                void **parameters);
 

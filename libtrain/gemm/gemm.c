@@ -1,13 +1,12 @@
 /* The tiles of all products form one list of tasks, ordered by product. */
 #include "libtrain/gemm/gemm.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
-
-#define PRODUCTS_MAX 4
 
 struct train_gemm {
   train_pool_t *pool;
@@ -25,8 +24,7 @@ typedef struct tiling {
 typedef struct work {
   train_kernels_t *kernels;
   const train_product_t *products;
-  tiling_t tilings[PRODUCTS_MAX];
-  int count;
+  tiling_t tilings[TRAIN_PRODUCTS_MAX];
 } work_t;
 
 /* The size of equal tiles of at most `max`, rounded up to whole vectors. */
@@ -139,7 +137,8 @@ void train_gemm_prepare(train_gemm_t *gemm, const train_product_t *product) {
 }
 
 void train_gemm_run(train_gemm_t *gemm, const train_product_t *products, int count) {
-  work_t work = {.kernels = gemm->kernels, .products = products, .count = count};
+  assert(count <= TRAIN_PRODUCTS_MAX);
+  work_t work = {.kernels = gemm->kernels, .products = products};
   int tasks = 0;
   for (int i = 0; i < count; i++) {
     work.tilings[i] = tiling_of(&products[i]);

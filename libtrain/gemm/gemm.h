@@ -55,6 +55,9 @@ void train_gemm_destroy(train_gemm_t *gemm);
 /* Bytes that train_gemm_create allocates for a pool of that many threads. */
 size_t train_gemm_bytes(int threads);
 
+/* Products of a run, at most. */
+#define TRAIN_PRODUCTS_MAX 64
+
 /* Runs the products concurrently: none may read what another one writes. */
 void train_gemm_run(train_gemm_t *gemm, const train_product_t *products, int count);
 

@@ -6,18 +6,32 @@
 
 #define TASK_ELEMENTS ((size_t)1 << 16)
 
+/* The place of a tensor among those of its unit. */
+static int which_of(const train_layout_t *layout, const train_tensor_t *tensor) {
+  return (int)(tensor - train_layout_tensor(layout, tensor->unit, 0));
+}
+
+static bool of_experts(const train_layout_t *layout, const train_tensor_t *tensor) {
+  return tensor->unit >= layout->block_units;
+}
+
 /* Standard deviation of a matrix's elements. */
-static double deviation_of(const train_layout_t *layout, const train_tensor_t *tensor, int which) {
+static double deviation_of(const train_layout_t *layout, const train_tensor_t *tensor) {
   const train_model_config_t *config = &layout->config;
   double deviation = 0.02 * sqrt(768.0 / config->width);
+  int which = which_of(layout, tensor);
   bool into_stream =
-      tensor->unit > 0 && (which == TRAIN_ATTENTION_WEIGHT || which == TRAIN_MLP_WEIGHT);
+      of_experts(layout, tensor)
+          ? which == TRAIN_EXPERT_OUTPUT_WEIGHT
+          : tensor->unit > 0 && (which == TRAIN_ATTENTION_WEIGHT || which == TRAIN_MLP_WEIGHT);
   return into_stream ? deviation / sqrt(2.0 * config->layers) : deviation;
 }
 
-static bool is_norm_weight(const train_tensor_t *tensor, int which) {
+static bool is_norm_weight(const train_layout_t *layout, const train_tensor_t *tensor) {
+  int which = which_of(layout, tensor);
   if (tensor->unit == 0) return which == TRAIN_FINAL_WEIGHT;
-  return which == TRAIN_NORM1_WEIGHT || which == TRAIN_NORM2_WEIGHT;
+  return !of_experts(layout, tensor) &&
+         (which == TRAIN_NORM1_WEIGHT || which == TRAIN_NORM2_WEIGHT);
 }
 
 typedef struct range {
@@ -30,19 +44,17 @@ typedef struct range {
 /* Initializes the part of the tensor between `begin` and `end` of the flat space. */
 static void fill(const range_t *range, int index, size_t begin, size_t end) {
   const train_tensor_t *tensor = &range->layout->tensors[index];
-  int which =
-      index < TRAIN_ROOT_TENSORS ? index : (index - TRAIN_ROOT_TENSORS) % TRAIN_BLOCK_TENSORS;
   size_t tensor_end = tensor->offset + (size_t)tensor->rows * (size_t)tensor->columns;
   size_t from = tensor->offset > begin ? tensor->offset : begin;
   size_t to = tensor_end < end ? tensor_end : end;
   if (from >= to) return;
   float *values = range->values + (from - range->first);
-  if (tensor->rows > 1) {
+  if (tensor->decays) {
     train_random_normals(range->seed, TRAIN_RANDOM_WEIGHTS, from, to - from,
-                         deviation_of(range->layout, tensor, which), values);
+                         deviation_of(range->layout, tensor), values);
     return;
   }
-  float constant = is_norm_weight(tensor, which) ? 1.0f : 0.0f;
+  float constant = is_norm_weight(range->layout, tensor) ? 1.0f : 0.0f;
   for (size_t i = 0; i < to - from; i++) values[i] = constant;
 }
 

@@ -10,7 +10,7 @@
 static coll_status_t initialize(train_model_t *model) {
   const train_model_options_t *options = &model->options;
   train_exec_t *exec = &model->exec;
-  COLL_TRY(train_activations_create(&model->layout->config, options, &model->activations));
+  COLL_TRY(train_activations_create(model->layout, options, &model->activations));
   exec->pool = options->pool;
   exec->dtype = train_precision_stored(options->precision, TRAIN_KIND_ACTIVATIONS);
   exec->scratch = model->activations->scratch;
@@ -44,6 +44,6 @@ void train_model_destroy(train_model_t *model) {
 size_t train_model_bytes(const train_layout_t *layout, const train_model_options_t *options) {
   train_model_options_t complete = *options;
   if (complete.ops == NULL) complete.ops = &train_ops_host;
-  return train_activations_bytes(&layout->config, &complete) +
+  return train_activations_bytes(layout, &complete) +
          train_gemm_bytes(train_pool_threads(options->pool));
 }

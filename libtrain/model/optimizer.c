@@ -81,6 +81,18 @@ static size_t min_size(size_t a, size_t b) {
   return a < b ? a : b;
 }
 
+/* Random numbers are those of the element's place in the whole model, so that ranks which hold the
+ * same elements round them alike. */
+static void round_elements(const range_step_t *s, size_t at, size_t count, const float *wide,
+                           uint16_t *narrow) {
+  for (size_t done = 0; done < count;) {
+    size_t full, run = train_layout_run(s->layout, s->first + at + done, &full);
+    size_t here = min_size(run, count - done);
+    round_stochastically(s->rounding_key, full, wide + done, here, narrow + done);
+    done += here;
+  }
+}
+
 /* Updates elements at .. at + count - 1 of the range, count <= BLOCK. Narrow parameters are
  * converted in a buffer; it, and the parameters from which the weights are rounded, are in the
  * first-level cache. */
@@ -94,7 +106,7 @@ static void step_block(const range_step_t *s, float decay, size_t at, size_t cou
   step_elements(&s->constants, decay, count, arrays->gradients + at, wide,
                 arrays->first_moments + at, arrays->second_moments + at);
   if (s->policy->stochastic_rounding) {
-    round_stochastically(s->rounding_key, s->first + at, wide, count, parameters);
+    round_elements(s, at, count, wide, parameters);
   } else if (arrays->weights != NULL) {
     dtype = stored[TRAIN_KIND_WEIGHTS];
     train_dtype_narrow(dtype, wide, count, train_dtype_at(dtype, arrays->weights, at));

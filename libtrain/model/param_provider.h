@@ -4,11 +4,28 @@
  * passes. Passes access one unit (layout.h) after another in a fixed order, which allows
  * prefetching parameters and overlapping the reduction of gradients.
  *
- * Forward acquires and releases units 0, 1 .. L and acquires unit 0 again. Training continues from
- * there: it opens unit 0's gradients, which stay open, and releases unit 0. Then it acquires,
- * opens, releases and closes each of the units L .. 1. Finally it closes unit 0, which ends the
- * micro-batch. At most one unit is acquired at a time. The gradients of at most unit 0 and one
- * other unit are open at a time.
+ * A pass computes a chunk of the part (model.h). Its order of units:
+ *
+ * - Forward: unit 0 if the chunk embeds; the blocks in order, each before its experts if it has
+ *   some. Each is acquired and released.
+ * - Classification, for evaluation: unit 0 is acquired and released.
+ * - Backward: if the chunk classifies, unit 0 is acquired, its gradients are opened, which stay
+ *   open, and it is released. From the last block to the first, the experts of a block, then the
+ *   block: each is acquired, its gradients are opened, it is released, its gradients are closed. If
+ *   blocks are recomputed, a block with experts is acquired and released once more before them. A
+ *   chunk that embeds but does not classify then opens the gradients of unit 0, without acquiring
+ *   it. The gradients of unit 0 are closed last, if they are open.
+ * - If backward is split (model.h), its first part acquires and releases the units and opens and
+ *   closes at most unit 0's gradients; its second part opens and closes the others, without
+ *   acquiring them.
+ *
+ * For the whole model that is: forward 0, 1 .. L; backward 0, L .. 1, closing 0 at the end. A
+ * chunk that neither embeds nor classifies does not use unit 0.
+ *
+ * In a pipeline the passes of several micro-batches and chunks are interleaved. So each unit counts
+ * its own micro-batches: its gradients are complete when they have been closed as often as the
+ * accumulation cycle has micro-batches. At most one unit is acquired at a time. The gradients of at
+ * most unit 0 and one other unit are open at a time.
  */
 #ifndef LIBTRAIN_MODEL_PARAM_PROVIDER_H
 #define LIBTRAIN_MODEL_PARAM_PROVIDER_H
@@ -27,14 +44,14 @@ typedef struct train_param_provider {
 
   /* Returns the parameters of the unit, [unit's count] of the element type of weights
    * (common/precision.h), valid until its release. `next` is the unit
-   * that will be acquired next, -1 if there is none in this pass. */
+   * that this pass will acquire next, -1 if there is none. */
   coll_status_t (*acquire)(void *context, int unit, int next, const void **parameters);
   void (*release)(void *context, int unit);
 
   /* Returns the buffer for the unit's gradients, [unit's count] in float32, valid until they are
    * closed. If *overwrite, the buffer is uninitialized and the pass overwrites every element;
-   * otherwise the pass adds to it. *overwrite is true for the first micro-batch of an accumulation
-   * cycle, and always if the provider accumulates micro-batches elsewhere. */
+   * otherwise the pass adds to it. *overwrite is true for the unit's first micro-batch of an
+   * accumulation cycle, and always if the provider accumulates micro-batches elsewhere. */
   coll_status_t (*open_gradients)(void *context, int unit, float **gradients, bool *overwrite);
 
   /* The unit's gradients are complete for this micro-batch; the provider may reduce them. */

@@ -14,8 +14,7 @@
 
 /* The current window of tokens, and the logits of the next one. */
 typedef struct sampler {
-  train_model_t *model;
-  const train_param_provider_t *provider;
+  const train_extender_t *extender;
   int32_t *window; /* [context] */
   int length;      /* tokens in the window */
   int processed;   /* of which the model has processed this many */
@@ -45,7 +44,7 @@ static float threshold(sampler_t *sampler, int classes, int top_k) {
 /* The token at which the cumulative softmax exceeds `uniform`, which is in [0, 1). */
 static int32_t draw(sampler_t *sampler, const train_sampling_t *sampling, double uniform) {
   const float *logits = sampler->logits;
-  int classes = sampler->model->layout->config.vocabulary;
+  int classes = sampler->extender->vocabulary;
   int best = argmax(logits, classes);
   if (sampling->temperature <= 0) return best;
   float min_logit = threshold(sampler, classes, sampling->top_k);
@@ -62,7 +61,7 @@ static int32_t draw(sampler_t *sampler, const train_sampling_t *sampling, double
 }
 
 static void append(sampler_t *sampler, int32_t token) {
-  int context = sampler->model->layout->config.context;
+  int context = sampler->extender->context;
   if (sampler->length == context) {
     sampler->length = context / 2;
     sampler->processed = 0;
@@ -73,24 +72,22 @@ static void append(sampler_t *sampler, int32_t token) {
 }
 
 static coll_status_t extend_window(sampler_t *sampler) {
-  COLL_TRY(train_model_extend(sampler->model, sampler->provider,
-                              sampler->window + sampler->processed, sampler->processed,
-                              sampler->length - sampler->processed, sampler->logits));
+  const train_extender_t *extender = sampler->extender;
+  COLL_TRY(extender->extend(extender->extending, sampler->window + sampler->processed,
+                            sampler->processed, sampler->length - sampler->processed,
+                            sampler->logits));
   sampler->processed = sampler->length;
   return COLL_OK;
 }
 
-coll_status_t train_sample(train_model_t *model, const train_param_provider_t *provider,
-                           const int32_t *prompt, size_t prompt_count, size_t count,
-                           const train_sampling_t *sampling, train_sample_callback_t *callback,
-                           void *context) {
+coll_status_t train_sample(const train_extender_t *extender, const int32_t *prompt,
+                           size_t prompt_count, size_t count, const train_sampling_t *sampling,
+                           train_sample_callback_t *callback, void *context) {
   assert(prompt_count >= 1);
-  const train_model_config_t *config = &model->layout->config;
-  size_t classes = (size_t)config->vocabulary, window = (size_t)config->context;
+  size_t classes = (size_t)extender->vocabulary, window = (size_t)extender->context;
   void *memory;
   COLL_TRY(base_alloc(2 * classes + window, sizeof(float), "the sample", &memory));
-  sampler_t sampler = {.model = model,
-                       .provider = provider,
+  sampler_t sampler = {.extender = extender,
                        .logits = memory,
                        .sorted = (float *)memory + classes,
                        .window = (int32_t *)memory + 2 * classes};

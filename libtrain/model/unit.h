@@ -5,12 +5,12 @@
 #include "libtrain/model/param_provider.h"
 
 typedef struct train_unit_view {
-  const train_tensor_t *tensors; /* their offsets refer to the flat space; */
+  const train_tensor_t *tensors; /* their offsets refer to the flat space */
   size_t offset;                 /* the unit's offset in the flat space */
   train_dtype_t dtype;           /* of the parameters */
   const void *parameters;
-  float *gradients;
-  bool overwrite; /* gradients must be overwritten */
+  float *gradients; /* NULL: not open; passes then compute no gradients of parameters */
+  bool overwrite;   /* gradients must be overwritten */
 } train_unit_view_t;
 
 static inline coll_status_t unit_acquire(const train_layout_t *layout, train_dtype_t dtype,

@@ -11,10 +11,9 @@
 
 #include "libtrain/common/vector.h"
 #include "libtrain/gemm/gemm.h"
+#include "libtrain/ops/gelu.h"
 #include "libtrain/ops/host.h"
 
-#define SQRT_2_OVER_PI 0.79788456f
-#define CUBIC 0.044715f
 #define BLOCK 512 /* columns converted at a time */
 
 /* Arguments of the epilogues: the bias and arrays of [rows, width]. */
@@ -63,7 +62,7 @@ static void add_bias_and_gelu(const float *bias, int count, float *restrict out,
   for (int i = 0; i < count; i++) {
     float x = out[i] + bias[i];
     out[i] = x;
-    active[i] = 0.5f * x * (1.0f + train_tanh(SQRT_2_OVER_PI * (x + CUBIC * x * x * x)));
+    active[i] = train_gelu(x);
   }
 }
 
@@ -104,7 +103,6 @@ static void forward_epilogue(const void *context, const train_tile_t *tile) {
 void train_host_linear_forward(const train_exec_t *exec, const train_linear_t *linear,
                                const void *in, int rows, const void *weight, const void *bias,
                                const void *residual, void *out, void *active) {
-  assert(linear->split == TRAIN_TENSOR_SPLIT_NONE);
   assert(bias != NULL || (residual == NULL && active == NULL));
   bool narrow = exec->dtype != TRAIN_FLOAT32;
   const epilogue_arguments_t arguments = {.dtype = exec->dtype,
@@ -131,12 +129,7 @@ void train_host_linear_forward(const train_exec_t *exec, const train_linear_t *l
 
 TRAIN_VECTORIZED
 static void gelu_backward(const float *in, int count, float *restrict d) {
-  for (int i = 0; i < count; i++) {
-    float x = in[i];
-    float t = train_tanh(SQRT_2_OVER_PI * (x + CUBIC * x * x * x));
-    float inner_slope = SQRT_2_OVER_PI * (1.0f + 3.0f * CUBIC * x * x);
-    d[i] *= 0.5f * (1.0f + t) + 0.5f * x * (1.0f - t * t) * inner_slope;
-  }
+  for (int i = 0; i < count; i++) d[i] *= train_gelu_slope(in[i]);
 }
 
 static void finish_d_in(const epilogue_arguments_t *e, float *values, int count, size_t index) {
@@ -183,46 +176,58 @@ static void d_weight_epilogue(const void *context, const train_tile_t *tile) {
   }
 }
 
+/* The gradient of the weight, and of the bias unless to_bias->d_bias is NULL. */
+static train_product_t weight_product(const train_linear_t *linear, const void *in,
+                                      const epilogue_arguments_t *to_bias, float *d_weight) {
+  return (train_product_t){.rows = linear->out_width,
+                           .columns = linear->in_width,
+                           .depth = to_bias->rows,
+                           .dtype = to_bias->dtype,
+                           .a = to_bias->d_out,
+                           .a_stride = linear->out_width,
+                           .a_transposed = true,
+                           .b = in,
+                           .b_stride = linear->in_width,
+                           .add = !to_bias->overwrite,
+                           .out = d_weight,
+                           .out_stride = linear->in_width,
+                           .epilogue = to_bias->d_bias != NULL ? d_weight_epilogue : NULL,
+                           .context = to_bias};
+}
+
+static train_product_t in_product(const train_linear_t *linear, const void *d_out,
+                                  const void *weight, const epilogue_arguments_t *to_in) {
+  bool narrow = to_in->dtype != TRAIN_FLOAT32;
+  return (train_product_t){.rows = to_in->rows,
+                           .columns = linear->in_width,
+                           .depth = linear->out_width,
+                           .dtype = to_in->dtype,
+                           .a = d_out,
+                           .a_stride = linear->out_width,
+                           .b = weight,
+                           .b_stride = linear->in_width,
+                           .out = narrow ? NULL : to_in->out,
+                           .out_stride = linear->in_width,
+                           .epilogue = to_in->hidden != NULL || narrow ? d_in_epilogue : NULL,
+                           .context = to_in};
+}
+
 void train_host_linear_backward(const train_exec_t *exec, const train_linear_t *linear,
                                 const void *d_out, const void *in, int rows, const void *weight,
                                 const void *hidden, bool overwrite, void *d_in, float *d_weight,
                                 float *d_bias) {
-  assert(linear->split == TRAIN_TENSOR_SPLIT_NONE);
-  int in_width = linear->in_width, out_width = linear->out_width;
-  bool narrow = exec->dtype != TRAIN_FLOAT32;
+  assert(d_weight != NULL || d_bias == NULL);
   const epilogue_arguments_t to_in = {
-      .dtype = exec->dtype, .width = in_width, .out = d_in, .hidden = hidden};
+      .dtype = exec->dtype, .rows = rows, .width = linear->in_width, .out = d_in, .hidden = hidden};
   const epilogue_arguments_t to_bias = {.dtype = exec->dtype,
                                         .rows = rows,
-                                        .width = out_width,
+                                        .width = linear->out_width,
                                         .d_out = d_out,
                                         .overwrite = overwrite,
                                         .d_bias = d_bias};
-  const train_product_t products[] = {{.rows = out_width,
-                                       .columns = in_width,
-                                       .depth = rows,
-                                       .dtype = exec->dtype,
-                                       .a = d_out,
-                                       .a_stride = out_width,
-                                       .a_transposed = true,
-                                       .b = in,
-                                       .b_stride = in_width,
-                                       .add = !overwrite,
-                                       .out = d_weight,
-                                       .out_stride = in_width,
-                                       .epilogue = d_weight_epilogue,
-                                       .context = &to_bias},
-                                      {.rows = rows,
-                                       .columns = in_width,
-                                       .depth = out_width,
-                                       .dtype = exec->dtype,
-                                       .a = d_out,
-                                       .a_stride = out_width,
-                                       .b = weight,
-                                       .b_stride = in_width,
-                                       .out = narrow ? NULL : d_in,
-                                       .out_stride = in_width,
-                                       .epilogue = hidden != NULL || narrow ? d_in_epilogue : NULL,
-                                       .context = &to_in}};
-  train_gemm_run(exec->gemm, products, 2);
+  train_product_t products[2];
+  int count = 0;
+  if (d_weight != NULL) products[count++] = weight_product(linear, in, &to_bias, d_weight);
+  if (d_in != NULL) products[count++] = in_product(linear, d_out, weight, &to_in);
+  train_gemm_run(exec->gemm, products, count);
 }

@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
@@ -13,20 +14,13 @@ typedef struct train_widening {
   float *wide;
 } train_widening_t;
 
-/* Copies libcoll's last error to base_last_error. */
-static coll_status_t copy_error(const train_comm_queue_t *queue, coll_status_t status) {
-  if (status == COLL_OK) return COLL_OK;
-  coll_comm_t failed = coll_comm_error(queue->group->comm) != COLL_OK ? queue->group->comm : NULL;
-  return base_fail(status, "%s", coll_last_error(failed));
-}
-
 coll_status_t train_comm_queue_init(const train_group_t *group, const train_comm_options_t *options,
                                     size_t calls, train_comm_queue_t *queue) {
   train_comm_queue_t made = {.group = group, .options = *options, .max_widenings = calls};
   void *memory;
   COLL_TRY(base_alloc(calls, sizeof *made.widenings, "the queue of collectives", &memory));
   made.widenings = memory;
-  coll_status_t status = copy_error(&made, coll_stream_create(&made.stream));
+  coll_status_t status = train_group_check(group, coll_stream_create(&made.stream));
   if (status != COLL_OK) {
     free(memory);
     return status;
@@ -45,20 +39,28 @@ static coll_stream_t stream_of(const train_comm_queue_t *queue) {
   return queue->options.overlap ? queue->stream : NULL;
 }
 
+/* Sums over one rank, and gathers from it, leave the values as they are. */
+static bool is_alone(const train_comm_queue_t *queue) {
+  return queue->group->comm == NULL;
+}
+
 /* The type in which float32 values are sent. */
 static train_dtype_t sent_type(bool narrow) {
   return narrow ? TRAIN_BFLOAT16 : TRAIN_FLOAT32;
 }
 
-static coll_dtype_t coll_dtype_of(train_dtype_t dtype) {
-  static const coll_dtype_t types[TRAIN_DTYPES] = {[TRAIN_FLOAT32] = COLL_FLOAT32,
-                                                   [TRAIN_BFLOAT16] = COLL_BFLOAT16,
-                                                   [TRAIN_FLOAT16] = COLL_FLOAT16};
-  return types[dtype];
-}
+typedef struct call {
+  train_trace_kind_t kind;
+  size_t bytes;
+  uint64_t start_ns;
+} call_t;
 
-static void count_sent(train_comm_queue_t *queue, size_t count, train_dtype_t dtype) {
-  if (queue->group->size > 1) queue->bytes_sent += count * train_dtype_bytes(dtype);
+/* Begins a call that sends `count` elements, and counts them. */
+static call_t begin_call(train_comm_queue_t *queue, train_trace_kind_t kind, size_t count,
+                         train_dtype_t dtype) {
+  size_t bytes = queue->group->size > 1 ? count * train_dtype_bytes(dtype) : 0;
+  queue->bytes_sent += bytes;
+  return (call_t){.kind = kind, .bytes = bytes, .start_ns = base_clock_now_ns()};
 }
 
 static void add_widening(train_comm_queue_t *queue, const uint16_t *narrow, size_t count,
@@ -76,11 +78,16 @@ static void apply_widenings(train_comm_queue_t *queue) {
 }
 
 /* Ends every call. Without overlap the call is complete, so its result is widened now. */
-static coll_status_t finish_call(train_comm_queue_t *queue, uint64_t start_ns,
+static coll_status_t finish_call(train_comm_queue_t *queue, const call_t *call,
                                  coll_status_t status) {
-  if (queue->options.overlap) return copy_error(queue, status);
-  queue->waited_ns += base_clock_now_ns() - start_ns;
-  COLL_TRY(copy_error(queue, status));
+  if (queue->options.overlap) {
+    train_trace_queued(&queue->track, call->start_ns, call->bytes);
+    return train_group_check(queue->group, status);
+  }
+  uint64_t end_ns = base_clock_now_ns();
+  queue->waited_ns += end_ns - call->start_ns;
+  train_trace_call(&queue->track, call->kind, call->start_ns, end_ns, call->bytes);
+  COLL_TRY(train_group_check(queue->group, status));
   apply_widenings(queue);
   return COLL_OK;
 }
@@ -88,16 +95,38 @@ static coll_status_t finish_call(train_comm_queue_t *queue, uint64_t start_ns,
 coll_status_t train_comm_queue_allreduce(train_comm_queue_t *queue, float *values, size_t count) {
   bool narrow = queue->options.bfloat16;
   uint16_t *narrowed = (uint16_t *)values;
-  if (queue->options.skip_communication) return COLL_OK;
+  if (queue->options.skip_communication || is_alone(queue)) return COLL_OK;
   if (narrow) {
     train_dtype_narrow(TRAIN_BFLOAT16, values, count, narrowed);
     add_widening(queue, narrowed, count, values);
   }
-  count_sent(queue, 2 * count, sent_type(narrow));
-  uint64_t start_ns = base_clock_now_ns();
-  return finish_call(queue, start_ns,
-                     coll_allreduce(values, values, count, coll_dtype_of(sent_type(narrow)),
+  const call_t call = begin_call(queue, TRAIN_TRACE_ALLREDUCE, 2 * count, sent_type(narrow));
+  return finish_call(queue, &call,
+                     coll_allreduce(values, values, count, train_group_dtype(sent_type(narrow)),
                                     COLL_SUM, queue->group->comm, stream_of(queue)));
+}
+
+coll_status_t train_comm_queue_reduce(train_comm_queue_t *queue, float *values, size_t count) {
+  bool narrow = queue->options.bfloat16;
+  uint16_t *narrowed = (uint16_t *)values;
+  if (queue->options.skip_communication || is_alone(queue)) return COLL_OK;
+  if (narrow) {
+    train_dtype_narrow(TRAIN_BFLOAT16, values, count, narrowed);
+    if (queue->group->rank == 0) add_widening(queue, narrowed, count, values);
+  }
+  const call_t call = begin_call(queue, TRAIN_TRACE_REDUCE, count, sent_type(narrow));
+  return finish_call(queue, &call,
+                     coll_reduce(values, values, count, train_group_dtype(sent_type(narrow)),
+                                 COLL_SUM, 0, queue->group->comm, stream_of(queue)));
+}
+
+coll_status_t train_comm_queue_broadcast(train_comm_queue_t *queue, train_dtype_t dtype,
+                                         void *values, size_t count) {
+  if (queue->options.skip_communication || is_alone(queue)) return COLL_OK;
+  const call_t call = begin_call(queue, TRAIN_TRACE_BROADCAST, count, dtype);
+  return finish_call(queue, &call,
+                     coll_broadcast(values, values, count, train_group_dtype(dtype), 0,
+                                    queue->group->comm, stream_of(queue)));
 }
 
 coll_status_t train_comm_queue_reduce_scatter(train_comm_queue_t *queue, float *bucket,
@@ -106,16 +135,16 @@ coll_status_t train_comm_queue_reduce_scatter(train_comm_queue_t *queue, float *
   size_t first = (size_t)queue->group->rank * shard, all = (size_t)queue->group->size * shard;
   uint16_t *narrowed = (uint16_t *)bucket;
   void *received = narrow ? (void *)(narrowed + first) : (void *)(bucket + first);
-  if (queue->options.skip_communication) return COLL_OK;
+  if (queue->options.skip_communication || is_alone(queue)) return COLL_OK;
   if (narrow) {
     train_dtype_narrow(TRAIN_BFLOAT16, bucket, all, narrowed);
     add_widening(queue, narrowed + first, shard, bucket + first);
   }
-  count_sent(queue, count, sent_type(narrow));
-  uint64_t start_ns = base_clock_now_ns();
-  return finish_call(queue, start_ns,
-                     coll_reduce_scatter(bucket, received, shard, coll_dtype_of(sent_type(narrow)),
-                                         COLL_SUM, queue->group->comm, stream_of(queue)));
+  const call_t call = begin_call(queue, TRAIN_TRACE_REDUCE_SCATTER, count, sent_type(narrow));
+  return finish_call(
+      queue, &call,
+      coll_reduce_scatter(bucket, received, shard, train_group_dtype(sent_type(narrow)), COLL_SUM,
+                          queue->group->comm, stream_of(queue)));
 }
 
 coll_status_t train_comm_queue_allgather(train_comm_queue_t *queue, train_dtype_t dtype,
@@ -125,6 +154,10 @@ coll_status_t train_comm_queue_allgather(train_comm_queue_t *queue, train_dtype_
   bool narrow = dtype == TRAIN_FLOAT32 && queue->options.bfloat16 &&
                 own != train_dtype_at(dtype, bucket, first);
   if (queue->options.skip_communication) return COLL_OK;
+  if (is_alone(queue)) {
+    if (own != bucket) memcpy(bucket, own, shard * train_dtype_bytes(dtype));
+    return COLL_OK;
+  }
   if (narrow) {
     uint16_t *narrowed = bucket;
     train_dtype_narrow(TRAIN_BFLOAT16, own, shard, narrowed + first);
@@ -132,18 +165,19 @@ coll_status_t train_comm_queue_allgather(train_comm_queue_t *queue, train_dtype_
     own = narrowed + first;
     dtype = TRAIN_BFLOAT16;
   }
-  count_sent(queue, count, dtype);
-  uint64_t start_ns = base_clock_now_ns();
-  return finish_call(queue, start_ns,
-                     coll_allgather(own, bucket, shard, coll_dtype_of(dtype), queue->group->comm,
-                                    stream_of(queue)));
+  const call_t call = begin_call(queue, TRAIN_TRACE_ALLGATHER, count, dtype);
+  return finish_call(queue, &call,
+                     coll_allgather(own, bucket, shard, train_group_dtype(dtype),
+                                    queue->group->comm, stream_of(queue)));
 }
 
 coll_status_t train_comm_queue_wait(train_comm_queue_t *queue) {
   uint64_t start_ns = base_clock_now_ns();
   coll_status_t status = coll_stream_sync(queue->stream);
-  queue->waited_ns += base_clock_now_ns() - start_ns;
-  COLL_TRY(copy_error(queue, status));
+  uint64_t end_ns = base_clock_now_ns();
+  queue->waited_ns += end_ns - start_ns;
+  train_trace_waited(&queue->track, start_ns, end_ns);
+  COLL_TRY(train_group_check(queue->group, status));
   apply_widenings(queue);
   return COLL_OK;
 }

@@ -13,6 +13,7 @@
 
 #include "libtrain/common/dtype.h"
 #include "libtrain/parallel/group.h"
+#include "libtrain/parallel/trace.h"
 
 typedef struct train_comm_options {
   bool overlap;            /* calls are queued; otherwise they complete before they return */
@@ -28,7 +29,8 @@ typedef struct train_comm_queue {
   struct train_widening *widenings; /* results to widen when the calls are complete */
   size_t widening_count, max_widenings;
   uint64_t bytes_sent;
-  uint64_t waited_ns; /* time that the calling thread waited for communication */
+  uint64_t waited_ns;        /* time that the calling thread waited for communication */
+  train_trace_track_t track; /* the caller may set it */
 } train_comm_queue_t;
 
 /* Creates a queue for at most `calls` calls between two waits. The group must outlive it. */
@@ -38,10 +40,18 @@ void train_comm_queue_free(train_comm_queue_t *queue);
 
 /* These are collective. The memory belongs to the queue until train_comm_queue_wait and should be
  * allocated with coll_mem_alloc. `count` is the number of elements without padding; it is what is
- * counted as sent, as in the ZeRO paper: twice for an all-reduce, once for the others. */
+ * counted as sent, as in the ZeRO paper: twice for an all-reduce, once for the others. Broadcasts
+ * and reductions, which one of N ranks does not send on, are counted on all alike, too. */
 
 /* values[count] = sums over all ranks. */
 coll_status_t train_comm_queue_allreduce(train_comm_queue_t *queue, float *values, size_t count);
+
+/* values[count] on rank 0 = sums over all ranks; on the others they become undefined. */
+coll_status_t train_comm_queue_reduce(train_comm_queue_t *queue, float *values, size_t count);
+
+/* values[count] = those of rank 0, in the type in which they are sent. */
+coll_status_t train_comm_queue_broadcast(train_comm_queue_t *queue, train_dtype_t dtype,
+                                         void *values, size_t count);
 
 /* bucket[ranks * shard]: this rank's shard of it = sums of that shard over all ranks. The other
  * shards become undefined. */

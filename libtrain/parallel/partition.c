@@ -11,6 +11,20 @@ static size_t min_size(size_t a, size_t b) {
   return a < b ? a : b;
 }
 
+/* The most tensor ranks that hold a unit alike. */
+static int most_copies(const train_unit_t *units, int unit_count) {
+  int most = 1;
+  for (int unit = 0; unit < unit_count; unit++) {
+    if (units[unit].copies > most) most = units[unit].copies;
+  }
+  return most;
+}
+
+/* The ranks of a unit, of `ranks` that hold the dense ones. */
+static int ranks_of(const train_unit_t *unit, int ranks) {
+  return ranks / (unit->groups > 1 ? unit->groups : 1) * (unit->copies > 1 ? unit->copies : 1);
+}
+
 /* Elements of a full bucket: a whole number of cache lines per rank. */
 static coll_status_t capacity_of(size_t bucket_bytes, int ranks, size_t *capacity) {
   size_t alignment = (size_t)ranks * TRAIN_SHARD_FLOATS;
@@ -35,7 +49,7 @@ static void partition_unit(train_partition_t *partition, int unit, size_t capaci
   sharded->offset = partition->padded;
   for (int i = 0; i < sharded->bucket_count; i++) {
     size_t offset = (size_t)i * capacity, count = min_size(capacity, sharded->count - offset);
-    size_t ranks = (size_t)partition->ranks;
+    size_t ranks = (size_t)sharded->ranks;
     size_t shard = base_round_up((count + ranks - 1) / ranks, TRAIN_SHARD_FLOATS);
     partition->buckets[partition->bucket_count++] = (train_bucket_t){
         .unit = unit, .offset = offset, .count = count, .shard = shard, .owned = partition->owned};
@@ -47,13 +61,14 @@ static void partition_unit(train_partition_t *partition, int unit, size_t capaci
 }
 
 coll_status_t train_partition_create(const train_unit_t *units, int unit_count, size_t bucket_bytes,
-                                     int ranks, train_partition_t **partition) {
+                                     int stage, int ranks, train_partition_t **partition) {
   assert(unit_count >= 1 && ranks >= 1);
   size_t capacity = 0;
-  COLL_TRY(capacity_of(bucket_bytes, ranks, &capacity));
+  int all = stage == 0 ? 1 : ranks * most_copies(units, unit_count);
+  COLL_TRY(capacity_of(bucket_bytes, all, &capacity));
   train_partition_t *made = NULL;
   COLL_TRY(base_alloc(1, sizeof *made, "the partition", (void **)&made));
-  made->ranks = ranks;
+  made->ranks = stage == 0 ? 1 : ranks;
   made->unit_count = unit_count;
   coll_status_t status =
       base_alloc((size_t)unit_count, sizeof *made->units, "the partition", (void **)&made->units);
@@ -61,6 +76,8 @@ coll_status_t train_partition_create(const train_unit_t *units, int unit_count, 
   size_t buckets = 0;
   for (int unit = 0; unit < unit_count; unit++) {
     made->units[unit].count = units[unit].count;
+    made->units[unit].experts = units[unit].experts;
+    made->units[unit].ranks = stage == 0 ? 1 : ranks_of(&units[unit], ranks);
     buckets += (size_t)buckets_in(units[unit].count, capacity);
   }
   status = base_alloc(buckets, sizeof *made->buckets, "the buckets", (void **)&made->buckets);

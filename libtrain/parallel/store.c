@@ -1,6 +1,6 @@
 /*
- * Allocation, loading and reading of the store, and the optimizer step. All memory that collectives
- * access is allocated with coll_mem_alloc, so that peers can map it.
+ * Allocation of the store, and the optimizer step. All memory that collectives access is allocated
+ * with coll_mem_alloc, so that peers can map it.
  */
 #include <assert.h>
 #include <math.h>
@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "libtrain/common/random.h"
+#include "libtrain/parallel/axis.h"
 #include "libtrain/parallel/store.h"
 #include "libtrain/parallel/store_state.h"
 
@@ -38,15 +39,19 @@ static coll_status_t allocate(train_store_t *store) {
   const train_partition_t *partition = store->partition;
   train_memory_t memory =
       train_memory_of(partition, store->options.stage, store->options.precision);
+  memory = train_memory_on_rank(&store->options, store->group->rank, &memory);
   store_array_t *arrays = store->arrays, *weights = &store->weights;
   COLL_TRY(base_alloc((size_t)partition->unit_count, sizeof *store->units, "the units",
                       (void **)&store->units));
   COLL_TRY(
       allocate_shared(store, memory.parameters, "parameters", &arrays[TRAIN_PARAMETERS].values));
   COLL_TRY(allocate_shared(store, memory.weights, "weights", &weights->values));
-  if (memory.weights == 0) *weights = arrays[TRAIN_PARAMETERS];
+  if (!train_precision_copies_weights(store->options.precision)) {
+    *weights = arrays[TRAIN_PARAMETERS];
+  }
   COLL_TRY(allocate_shared(store, memory.gradients, "gradients", &store->gradients.values));
   COLL_TRY(allocate_workspaces(store, train_dtype_bytes(weights->dtype)));
+  if (memory.moments == 0) return COLL_OK;
   COLL_TRY(
       base_alloc(memory.moments, 1, "the optimizer state", &arrays[TRAIN_FIRST_MOMENTS].values));
   arrays[TRAIN_SECOND_MOMENTS].values =
@@ -61,10 +66,13 @@ static void describe_arrays(train_store_t *store) {
   const train_dtype_t *stored = train_policy_of(options->precision)->stored;
   int sharded_from = train_precision_copies_weights(options->precision) ? 1 : 3;
   for (int array = 0; array < TRAIN_ARRAYS; array++) {
-    store->arrays[array].dtype = stored[TRAIN_KIND_MOMENTS];
+    store->arrays[array] = (store_array_t){
+        .dtype = stored[TRAIN_KIND_MOMENTS], .full = options->naive, .main_only = options->naive};
   }
-  store->arrays[TRAIN_PARAMETERS] = (store_array_t){.dtype = stored[TRAIN_KIND_PARAMETERS],
-                                                    .full = options->stage < sharded_from};
+  store->arrays[TRAIN_PARAMETERS] = (store_array_t){
+      .dtype = stored[TRAIN_KIND_PARAMETERS],
+      .full = options->stage < sharded_from,
+      .main_only = options->naive && train_precision_copies_weights(options->precision)};
   store->weights = (store_array_t){.dtype = stored[TRAIN_KIND_WEIGHTS], .full = options->stage < 3};
   store->gradients =
       (store_array_t){.dtype = stored[TRAIN_KIND_GRADIENTS], .full = options->stage < 2};
@@ -73,15 +81,16 @@ static void describe_arrays(train_store_t *store) {
 /* At most one reduction and one gather per bucket are queued between two waits. */
 static coll_status_t initialize(train_store_t *store) {
   const train_store_options_t *options = &store->options;
-  int shard_count = train_stage_shards(options->stage, store->group->size);
   COLL_TRY(train_partition_create(store->layout->units, store->layout->unit_count,
-                                  options->bucket_bytes, shard_count, &store->partition));
-  store->shard_index = shard_count > 1 ? store->group->rank : 0;
+                                  options->bucket_bytes, options->stage, store->group->size,
+                                  &store->partition));
   store->workspaces = train_workspaces_of(store->partition, options->stage);
   describe_arrays(store);
   COLL_TRY(allocate(store));
-  return train_comm_queue_init(store->group, &options->comm,
-                               2 * (size_t)store->partition->bucket_count, &store->queue);
+  size_t calls = 2 * (size_t)store->partition->bucket_count;
+  COLL_TRY(train_comm_queue_init(store->group, &options->comm, calls, &store->queue));
+  if (options->experts == NULL) return COLL_OK;
+  return train_comm_queue_init(options->experts, &options->comm, calls, &store->expert_queue);
 }
 
 coll_status_t train_store_create(const train_layout_t *layout, const train_group_t *group,
@@ -89,6 +98,16 @@ coll_status_t train_store_create(const train_layout_t *layout, const train_group
   train_store_t *made = NULL;
   if (options->stage < 0 || options->stage > TRAIN_STAGE_MAX) {
     return base_fail(COLL_ERROR_INVALID, "stage %d: give 0 to %d", options->stage, TRAIN_STAGE_MAX);
+  }
+  if (options->naive && (options->stage > 0 || options->experts != NULL)) {
+    return base_fail(COLL_ERROR_INVALID,
+                     "naive data parallelism with %s: one rank updates the whole model",
+                     options->stage > 0 ? "ZeRO" : "expert parallelism");
+  }
+  if (train_part_groups_experts(&layout->part) && options->experts == NULL) {
+    return base_fail(COLL_ERROR_INVALID,
+                     "experts are on other ranks than dense tensors, but the store has no group of "
+                     "the ranks with the same experts");
   }
   COLL_TRY(base_alloc(1, sizeof *made, "the parameter store", (void **)&made));
   made->layout = layout;
@@ -107,6 +126,7 @@ coll_status_t train_store_create(const train_layout_t *layout, const train_group
 void train_store_destroy(train_store_t *store) {
   if (store == NULL) return;
   train_comm_queue_free(&store->queue);
+  train_comm_queue_free(&store->expert_queue);
   free(store->arrays[TRAIN_FIRST_MOMENTS].values);
   coll_mem_free(store->weight_workspace);
   coll_mem_free(store->gradient_workspace);
@@ -118,168 +138,66 @@ void train_store_destroy(train_store_t *store) {
   free(store);
 }
 
-/* ---- reading and loading ---- */
-
-/* The offset of a bucket in the flat space. */
-static size_t flat_offset(const train_store_t *store, const train_bucket_t *bucket) {
-  return store->layout->units[bucket->unit].offset + bucket->offset;
-}
-
-/* Reads elements of the flat space into values[count] of that type; buffer[TRAIN_CHUNK] is for
- * types other than float32. */
-static coll_status_t read_as(const train_flat_t *from, train_array_t array, size_t first,
-                             size_t count, train_dtype_t dtype, void *values, float *buffer) {
-  if (dtype == TRAIN_FLOAT32) return from->read(from->context, array, first, count, values);
-  for (size_t at = 0; at < count; at += TRAIN_CHUNK) {
-    size_t here = count - at < TRAIN_CHUNK ? count - at : TRAIN_CHUNK;
-    COLL_TRY(from->read(from->context, array, first + at, here, buffer));
-    train_dtype_narrow(dtype, buffer, here, train_dtype_at(dtype, values, at));
-  }
-  return COLL_OK;
-}
-
-static coll_status_t load_array(const train_store_t *store, const train_flat_t *from,
-                                train_array_t array, const store_array_t *to, float *buffer) {
-  for (int i = 0; i < store->partition->bucket_count; i++) {
-    const train_bucket_t *bucket = &store->partition->buckets[i];
-    size_t first = to->full ? 0 : (size_t)store->shard_index * bucket->shard;
-    size_t count = to->full ? bucket->count : train_bucket_owned(bucket, store->shard_index);
-    void *values =
-        to->full ? store_bucket_values(store, to, bucket) : store_shard_values(store, to, bucket);
-    COLL_TRY(
-        read_as(from, array, flat_offset(store, bucket) + first, count, to->dtype, values, buffer));
-  }
-  return COLL_OK;
-}
-
-static coll_status_t load_arrays(const train_store_t *store, const train_flat_t *from,
-                                 float *buffer) {
-  for (int array = 0; array < TRAIN_ARRAYS; array++) {
-    COLL_TRY(load_array(store, from, (train_array_t)array, &store->arrays[array], buffer));
-  }
-  const store_array_t *parameters = &store->arrays[TRAIN_PARAMETERS], *weights = &store->weights;
-  if (!store_copies_weights(store)) return COLL_OK;
-  if (weights->full != parameters->full) {
-    return load_array(store, from, TRAIN_PARAMETERS, weights, buffer);
-  }
-  train_dtype_narrow(weights->dtype, parameters->values, store->partition->owned, weights->values);
-  return COLL_OK;
-}
-
-coll_status_t train_store_load(train_store_t *store, const train_flat_t *from) {
-  void *buffer;
-  COLL_TRY(base_alloc(TRAIN_CHUNK, sizeof(float), "the buffer of a load", &buffer));
-  coll_status_t status = load_arrays(store, from, buffer);
-  free(buffer);
-  return status;
-}
-
-/* A new model as a flat space: parameters from a seed, zero moments. */
-typedef struct initial_state {
-  train_pool_t *pool;
-  const train_layout_t *layout;
-  uint64_t seed;
-} initial_state_t;
-
-static coll_status_t read_initial_state(void *context, train_array_t array, size_t first,
-                                        size_t count, float *values) {
-  const initial_state_t *initial_state = context;
-  if (array == TRAIN_PARAMETERS) {
-    train_layout_initialize(initial_state->pool, initial_state->layout, initial_state->seed, first,
-                            count, values);
-  } else {
-    memset(values, 0, count * sizeof *values);
-  }
-  return COLL_OK;
-}
-
-coll_status_t train_store_initialize(train_store_t *store, uint64_t seed) {
-  initial_state_t initial_state = {
-      .pool = store->options.pool, .layout = store->layout, .seed = seed};
-  const train_flat_t flat = {.context = &initial_state, .read = read_initial_state};
-  return train_store_load(store, &flat);
-}
-
-/* The range that a read requests. */
-typedef struct request {
-  size_t first, count;
-  float *values;
-} request_t;
-
-/* Copies the requested part of elements first .. first + count - 1 of the flat space. `values` are
- * these elements in that type, NULL if this rank does not have them. If root >= 0, only rank `root`
- * has them and broadcasts. */
-static coll_status_t read_range(const train_store_t *store, size_t first, size_t count,
-                                train_dtype_t dtype, const void *values, int root,
-                                const request_t *request) {
-  size_t end = first + count, request_end = request->first + request->count;
-  size_t from = first > request->first ? first : request->first,
-         to = end < request_end ? end : request_end;
-  if (from >= to) return COLL_OK;
-  float *target = request->values + (from - request->first);
-  if (values != NULL) {
-    train_dtype_widen(dtype, train_dtype_const_at(dtype, values, from - first), to - from, target);
-  }
-  return root < 0 ? COLL_OK : train_group_broadcast_floats(store->group, target, to - from, root);
-}
-
-static coll_status_t read_bucket(const train_store_t *store, const store_array_t *array,
-                                 const train_bucket_t *bucket, const request_t *request) {
-  size_t first = flat_offset(store, bucket);
-  if (array->full) {
-    return read_range(store, first, bucket->count, array->dtype,
-                      store_bucket_values(store, array, bucket), -1, request);
-  }
-  for (int rank = 0; rank < store->partition->ranks; rank++) {
-    const void *values =
-        rank == store->shard_index ? store_shard_values(store, array, bucket) : NULL;
-    COLL_TRY(read_range(store, first + (size_t)rank * bucket->shard,
-                        train_bucket_owned(bucket, rank), array->dtype, values,
-                        store->partition->ranks > 1 ? rank : -1, request));
-  }
-  return COLL_OK;
-}
-
-static coll_status_t read_flat(void *context, train_array_t array, size_t first, size_t count,
-                               float *values) {
-  const train_store_t *store = context;
-  const request_t request = {.first = first, .count = count, .values = values};
-  for (int i = 0; i < store->partition->bucket_count; i++) {
-    COLL_TRY(read_bucket(store, &store->arrays[array], &store->partition->buckets[i], &request));
-  }
-  return COLL_OK;
-}
-
-train_flat_t train_store_flat(train_store_t *store) {
-  return (train_flat_t){.context = store, .read = read_flat};
-}
-
 /* ---- a step ---- */
 
 void train_store_begin(train_store_t *store, int micro_batches) {
   assert(micro_batches >= 1);
   store->micro_batches = micro_batches;
-  store->micro_batch = 0;
-  store->queue.bytes_sent = 0;
-  store->queue.waited_ns = 0;
+  for (int unit = 0; unit < store->partition->unit_count; unit++) {
+    store->units[unit].micro_batches = 0;
+  }
+  store->queue.bytes_sent = store->expert_queue.bytes_sent = 0;
+  store->queue.waited_ns = store->expert_queue.waited_ns = 0;
 }
 
-/* Sum of squares of the part of a bucket that only this rank counts. At stage 0 all ranks have the
- * same gradients and divide the bucket among them; otherwise each counts its shard. */
-static double own_squares(const train_store_t *store, const train_bucket_t *bucket) {
-  const float *shard = store_shard_values(store, &store->gradients, bucket);
-  size_t first = 0, count = train_bucket_owned(bucket, store->shard_index);
-  if (store->options.stage == 0) {
-    size_t rank = (size_t)store->group->rank, size = (size_t)store->group->size;
-    first = bucket->count * rank / size;
-    count = bucket->count * (rank + 1) / size - first;
+/* Sum of squares of the elements from `at` of the flat space on that this part of the model
+ * counts (train_tensor_t.owned). */
+static double owned_squares(const train_store_t *store, size_t at, size_t count,
+                            const float *gradients) {
+  const train_layout_t *layout = store->layout;
+  train_pool_t *pool = store->options.pool;
+  double sum = 0;
+  if (layout->whole) return train_square_sum(pool, gradients, count);
+  for (size_t done = 0; done < count;) {
+    const train_tensor_t *tensor = train_layout_tensor_at(layout, at + done);
+    size_t full, end = tensor != NULL ? tensor->offset + train_tensor_count(tensor) - at
+                                      : done + train_layout_run(layout, at + done, &full);
+    bool owned = tensor != NULL && tensor->owned;
+    if (end > count) end = count;
+    if (owned) sum += train_square_sum(pool, gradients + done, end - done);
+    done = end;
   }
-  return train_square_sum(store->options.pool, shard + first, count);
+  return sum;
+}
+
+store_part_t store_own_part(const train_store_t *store, const train_bucket_t *bucket) {
+  const train_group_t *group = store_group_of(store, bucket->unit);
+  size_t rank = (size_t)group->rank, size = (size_t)group->size;
+  if (store->partition->units[bucket->unit].ranks == group->size) {
+    return (store_part_t){rank * bucket->shard, train_bucket_owned(bucket, group->rank)};
+  }
+  if (store->options.naive) return (store_part_t){0, rank == 0 ? bucket->count : 0};
+  size_t first = bucket->count * rank / size;
+  return (store_part_t){first, bucket->count * (rank + 1) / size - first};
+}
+
+/* Sum of squares of the part of a bucket that only this rank counts. */
+static double own_squares(const train_store_t *store, const train_bucket_t *bucket) {
+  const store_array_t *gradients = &store->gradients;
+  const store_part_t part = store_own_part(store, bucket);
+  const float *values = gradients->full
+                            ? (float *)store_bucket_values(store, gradients, bucket) + part.first
+                            : store_shard_values(store, gradients, bucket);
+  return owned_squares(store, store_flat_offset(store, bucket) + part.first, part.count, values);
 }
 
 coll_status_t train_store_finish(train_store_t *store, double *squares) {
-  assert(store->micro_batch == store->micro_batches);
   double sum = 0;
+  for (int unit = 0; unit < store->partition->unit_count; unit++) {
+    bool empty = store->partition->units[unit].count == 0;
+    assert(empty || store->units[unit].micro_batches == store->micro_batches);
+    (void)empty;
+  }
   COLL_TRY(store_finish_reductions(store));
   for (int i = 0; i < store->partition->bucket_count; i++) {
     sum += own_squares(store, &store->partition->buckets[i]);
@@ -292,6 +210,7 @@ static void update_bucket(train_store_t *store, const train_bucket_t *bucket,
                           const train_adamw_t *adamw, float gradient_scale, float rate,
                           uint64_t step) {
   const store_array_t *arrays = store->arrays;
+  size_t index = store_shard_index(store, bucket->unit);
   const train_adamw_arrays_t shards = {
       .precision = store->options.precision,
       .gradients = store_shard_values(store, &store->gradients, bucket),
@@ -301,24 +220,49 @@ static void update_bucket(train_store_t *store, const train_bucket_t *bucket,
       .first_moments = store_shard_values(store, &arrays[TRAIN_FIRST_MOMENTS], bucket),
       .second_moments = store_shard_values(store, &arrays[TRAIN_SECOND_MOMENTS], bucket)};
   train_adamw_step(store->options.pool, adamw, store->layout,
-                   flat_offset(store, bucket) + (size_t)store->shard_index * bucket->shard,
-                   train_bucket_owned(bucket, store->shard_index), &shards, gradient_scale, rate,
-                   step);
+                   store_flat_offset(store, bucket) + index * bucket->shard,
+                   train_bucket_owned(bucket, (int)index), &shards, gradient_scale, rate, step);
+}
+
+void train_store_share_table(train_store_t *store, train_axis_t *axis) {
+  store->table_axis = axis;
+}
+
+/* Sends what this rank has updated of a bucket to the others. */
+static coll_status_t queue_updated(train_store_t *store, const train_bucket_t *bucket) {
+  const store_array_t *weights = &store->weights;
+  train_comm_queue_t *queue = store_queue_of(store, bucket->unit);
+  if (store->options.naive) {
+    return train_comm_queue_broadcast(queue, weights->dtype,
+                                      store_bucket_values(store, weights, bucket), bucket->count);
+  }
+  if (store->options.stage != 1 && store->options.stage != 2) return COLL_OK;
+  return train_comm_queue_allgather(
+      queue, weights->dtype, store_shard_values(store, weights, bucket),
+      store_bucket_values(store, weights, bucket), bucket->shard, bucket->count);
+}
+
+static coll_status_t send_table(const train_store_t *store) {
+  const train_tensor_t *table = train_layout_tensor(store->layout, 0, TRAIN_TOKEN_TABLE);
+  const store_array_t *weights = &store->weights;
+  assert(weights->full);
+  train_axis_broadcast(
+      store->table_axis, weights->dtype,
+      train_dtype_at(weights->dtype, store_unit_values(store, weights, 0), table->offset),
+      train_tensor_count(table), 0);
+  return train_axis_status(store->table_axis);
 }
 
 coll_status_t train_store_update(train_store_t *store, const train_adamw_t *adamw,
                                  float gradient_scale, float rate, uint64_t step) {
-  const store_array_t *weights = &store->weights;
-  bool gathers = store->options.stage == 1 || store->options.stage == 2;
+  bool updates = !store->options.naive || store->group->rank == 0;
   for (int i = 0; i < store->partition->bucket_count; i++) {
     const train_bucket_t *bucket = &store->partition->buckets[i];
-    update_bucket(store, bucket, adamw, gradient_scale, rate, step);
-    if (!gathers) continue;
-    COLL_TRY(train_comm_queue_allgather(
-        &store->queue, weights->dtype, store_shard_values(store, weights, bucket),
-        store_bucket_values(store, weights, bucket), bucket->shard, bucket->count));
+    if (updates) update_bucket(store, bucket, adamw, gradient_scale, rate, step);
+    COLL_TRY(queue_updated(store, bucket));
   }
-  return train_comm_queue_wait(&store->queue);
+  COLL_TRY(store_wait(store));
+  return store->table_axis != NULL ? send_table(store) : COLL_OK;
 }
 
 /* ---- values that are not finite ---- */
@@ -337,39 +281,63 @@ static int64_t last_not_finite(train_dtype_t dtype, const void *values, size_t c
   return -1;
 }
 
-/* The place in the flat space of the last such element of this rank's shards, or -1. */
-static int64_t last_not_finite_owned(const train_store_t *store, const store_array_t *array) {
-  for (int i = store->partition->bucket_count - 1; i >= 0; i--) {
-    const train_bucket_t *bucket = &store->partition->buckets[i];
-    size_t first = flat_offset(store, bucket) + (size_t)store->shard_index * bucket->shard;
-    int64_t found = last_not_finite(array->dtype, store_shard_values(store, array, bucket),
-                                    train_bucket_owned(bucket, store->shard_index));
-    if (found >= 0) return (int64_t)first + found;
+/* The place in the whole model's flat space of the last such element of this rank's shard of a
+ * bucket, or -1. */
+static int64_t last_not_finite_in(const train_store_t *store, const store_array_t *array,
+                                  const train_bucket_t *bucket) {
+  size_t index = store_shard_index(store, bucket->unit), full;
+  size_t first = store_flat_offset(store, bucket) + index * bucket->shard;
+  int64_t found = (int64_t)train_bucket_owned(bucket, (int)index);
+  const void *values = store_shard_values(store, array, bucket);
+  while ((found = last_not_finite(array->dtype, values, (size_t)found)) >= 0) {
+    train_layout_run(store->layout, first + (size_t)found, &full);
+    if (full != TRAIN_LAYOUT_PADDING) return (int64_t)full;
   }
   return -1;
 }
 
-coll_status_t train_store_find_not_finite(train_store_t *store, int *tensor, train_kind_t *kind) {
+/* Of all buckets. Where only rank 0 has the sums of the gradients, it alone looks. */
+static int64_t last_not_finite_owned(const train_store_t *store, const store_array_t *array) {
+  if (store->options.naive && store->group->rank > 0) return -1;
+  for (int i = store->partition->bucket_count - 1; i >= 0; i--) {
+    int64_t found = last_not_finite_in(store, array, &store->partition->buckets[i]);
+    if (found >= 0) return found;
+  }
+  return -1;
+}
+
+coll_status_t train_store_find_not_finite(train_store_t *store, const train_group_t *group,
+                                          int *tensor, train_kind_t *kind) {
+  train_layout_t *whole;
   int64_t last[2] = {last_not_finite_owned(store, &store->gradients),
                      last_not_finite_owned(store, &store->weights)};
-  COLL_TRY(train_group_max(store->group, last, 2));
+  COLL_TRY(train_group_max(group, last, 2));
   *kind = last[1] >= 0 ? TRAIN_KIND_WEIGHTS : TRAIN_KIND_GRADIENTS;
   int64_t element = last[1] >= 0 ? last[1] : last[0];
-  int found = element < 0 ? -1 : store->layout->tensor_count - 1;
-  while (found >= 0 && (int64_t)store->layout->tensors[found].offset > element) found--;
-  *tensor = found;
+  COLL_TRY(train_layout_create(&store->layout->config, &whole));
+  *tensor = -1;
+  if (element >= 0) {
+    *tensor = (int)(train_layout_tensor_at(whole, (size_t)element) - whole->tensors);
+  }
+  train_layout_destroy(whole);
   return COLL_OK;
 }
 
 /* ---- statistics ---- */
 
 train_traffic_t train_store_traffic(const train_store_t *store) {
-  return (train_traffic_t){.bytes_sent = store->queue.bytes_sent,
-                           .waited_ns = store->queue.waited_ns};
+  const train_comm_queue_t *queue = &store->queue, *experts = &store->expert_queue;
+  return (train_traffic_t){.bytes_sent = queue->bytes_sent + experts->bytes_sent,
+                           .waited_ns = queue->waited_ns + experts->waited_ns};
+}
+
+void train_store_record(train_store_t *store, train_trace_t *trace, int track) {
+  const train_trace_track_t at = {.trace = trace, .track = (uint8_t)track};
+  store->queue.track = store->expert_queue.track = at;
 }
 
 void train_store_set_overlap(train_store_t *store, bool overlap) {
-  store->queue.options.overlap = overlap;
+  store->queue.options.overlap = store->expert_queue.options.overlap = overlap;
 }
 
 const train_store_options_t *train_store_options(const train_store_t *store) {
@@ -388,7 +356,8 @@ uint64_t train_store_digest(const train_store_t *store) {
                               options->comm.overlap,
                               options->comm.bfloat16,
                               options->comm.skip_communication,
-                              (uint64_t)options->precision};
+                              (uint64_t)options->precision,
+                              options->naive};
   return train_random_digest(train_random_digest(0, numbers, sizeof numbers), config,
                              sizeof *config);
 }

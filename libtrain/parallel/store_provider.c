@@ -18,21 +18,24 @@ static const train_partition_unit_t *sharded_unit(const train_store_t *store, in
 /* The buffer to which the passes write the unit's gradients. */
 static float *gradient_buffer(const train_store_t *store, int unit) {
   if (store->gradients.full) return store_unit_values(store, &store->gradients, unit);
-  int slot = unit == 0 ? 0 : 2 - unit % 2;
+  int slot = train_workspace_slot(store->partition, unit);
   return store->gradient_workspace + store->workspaces.gradient_offsets[slot];
 }
 
 static coll_status_t queue_reduction(train_store_t *store, int unit) {
   const train_partition_unit_t *sharded = sharded_unit(store, unit);
   float *gradients = gradient_buffer(store, unit);
+  train_comm_queue_t *queue = store_queue_of(store, unit);
   store->units[unit].reduction = REDUCTION_IN_FLIGHT;
   for (int i = 0; i < sharded->bucket_count; i++) {
     const train_bucket_t *bucket = &store->partition->buckets[sharded->first_bucket + i];
     float *at = gradients + bucket->offset;
-    if (store->options.stage == 0) {
-      COLL_TRY(train_comm_queue_allreduce(&store->queue, at, bucket->count));
+    if (store->options.naive) {
+      COLL_TRY(train_comm_queue_reduce(queue, at, bucket->count));
+    } else if (store->options.stage == 0) {
+      COLL_TRY(train_comm_queue_allreduce(queue, at, bucket->count));
     } else {
-      COLL_TRY(train_comm_queue_reduce_scatter(&store->queue, at, bucket->shard, bucket->count));
+      COLL_TRY(train_comm_queue_reduce_scatter(queue, at, bucket->shard, bucket->count));
     }
   }
   return COLL_OK;
@@ -50,8 +53,8 @@ static void copy_own_gradients(train_store_t *store, int unit) {
   const train_partition_unit_t *sharded = sharded_unit(store, unit);
   for (int i = 0; i < sharded->bucket_count; i++) {
     const train_bucket_t *bucket = &store->partition->buckets[sharded->first_bucket + i];
-    const float *reduced =
-        gradient_buffer(store, unit) + bucket->offset + (size_t)store->shard_index * bucket->shard;
+    const float *reduced = gradient_buffer(store, unit) + bucket->offset +
+                           store_shard_index(store, unit) * bucket->shard;
     float *own = store_shard_values(store, &store->gradients, bucket);
     if (!store->units[unit].accumulates) {
       memcpy(own, reduced, bucket->shard * sizeof *own);
@@ -61,9 +64,14 @@ static void copy_own_gradients(train_store_t *store, int unit) {
   }
 }
 
+coll_status_t store_wait(train_store_t *store) {
+  COLL_TRY(train_comm_queue_wait(&store->queue));
+  return store->options.experts != NULL ? train_comm_queue_wait(&store->expert_queue) : COLL_OK;
+}
+
 /* Waits until all queued collectives are complete. */
 static coll_status_t wait_for_all(train_store_t *store) {
-  COLL_TRY(train_comm_queue_wait(&store->queue));
+  COLL_TRY(store_wait(store));
   for (int unit = 0; unit < store->partition->unit_count; unit++) {
     if (store->units[unit].reduction != REDUCTION_IN_FLIGHT) continue;
     if (!store->gradients.full) copy_own_gradients(store, unit);
@@ -90,7 +98,7 @@ static coll_status_t gather_unit(train_store_t *store, int unit) {
   for (int i = 0; i < sharded->bucket_count; i++) {
     const train_bucket_t *bucket = &store->partition->buckets[sharded->first_bucket + i];
     COLL_TRY(train_comm_queue_allgather(
-        &store->queue, weights->dtype, store_shard_values(store, weights, bucket),
+        store_queue_of(store, unit), weights->dtype, store_shard_values(store, weights, bucket),
         train_dtype_at(weights->dtype, store->prefetched_at, bucket->offset), bucket->shard,
         bucket->count));
   }
@@ -139,8 +147,8 @@ static bool is_workspace_in_flight(const train_store_t *store, int unit) {
 
 static coll_status_t open_gradients(void *context, int unit, float **gradients, bool *overwrite) {
   train_store_t *store = context;
-  assert(store->micro_batch < store->micro_batches);
-  bool accumulating = store->micro_batch > 0;
+  assert(store->units[unit].micro_batches < store->micro_batches);
+  bool accumulating = store->units[unit].micro_batches > 0;
   if (!store->gradients.full) {
     if (is_workspace_in_flight(store, unit)) COLL_TRY(wait_for_all(store));
     COLL_TRY(queue_ready_reductions(store));
@@ -153,9 +161,9 @@ static coll_status_t open_gradients(void *context, int unit, float **gradients, 
 
 static coll_status_t close_gradients(void *context, int unit) {
   train_store_t *store = context;
-  bool full = store->gradients.full, last = store->micro_batch + 1 == store->micro_batches;
+  bool full = store->gradients.full,
+       last = ++store->units[unit].micro_batches == store->micro_batches;
   if (!full || last) store->units[unit].reduction = REDUCTION_READY;
-  if (unit == 0) store->micro_batch++;
   return full || unit == 0 ? queue_ready_reductions(store) : COLL_OK;
 }
 

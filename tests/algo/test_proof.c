@@ -6,21 +6,24 @@
 #include <string.h>
 
 #include "base/names.h"
+#include "harness/sample.h"
 #include "plans.h"
 #include "verify/verify.h"
 
 static size_t plans_proved, steps_proved;
 
 /* Under a sanitizer, small plans are enough: it looks for errors in builders and verifier. */
-#if defined(__SANITIZE_ADDRESS__)
-enum { EVERY_SIZE_TO = 24, SIZES_BEYOND = 1 };
-#else
-enum { EVERY_SIZE_TO = 64, SIZES_BEYOND = 5 };
-#endif
+enum {
+  IS_PLAIN = HARNESS_BUILD == HARNESS_PLAIN,
+  EVERY_SIZE_TO = IS_PLAIN ? 64 : 24,
+  SIZES_BEYOND = IS_PLAIN ? 5 : 1
+};
 
 enum { STEPS_MAX = 1500000 }; /* of a plan, all ranks: limits the test to seconds */
 
 static void prove(const algo_t *algo, int size, int root, test_mode_t mode) {
+  static unsigned number;
+  if (!harness_takes(HARNESS_VALUES, number++)) return;
   plan_t *plan = test_plan_build(algo, size, root, mode);
   verify_report_t report;
   cr_assert_eq(verify_plan(plan, &report), COLL_OK, "%s", base_last_error());
@@ -123,6 +126,8 @@ static bool remove_pair(plan_t *plan, int rank, int number, size_t index) {
 }
 
 static void check_is_needed(const algo_t *algo, int size, int rank, int lane, size_t index) {
+  static unsigned number;
+  if (!harness_takes(HARNESS_VALUES, number++)) return;
   plan_t *plan = test_plan_build(algo, size, 0, TEST_IN_PLACE);
   verify_report_t report;
   if (remove_pair(plan, rank, lane, index)) {

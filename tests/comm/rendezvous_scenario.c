@@ -3,7 +3,7 @@
  */
 #include "rendezvous_scenario.h"
 
-#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/handshake.h"
+#include "comm/rendezvous/dial.h"
 #include "harness/harness.h"
 
 rendezvous_scenario_t rendezvous_scenario(int size) {
@@ -36,13 +37,11 @@ bool rendezvous_shake_hands(int fd, const rendezvous_address_t *address) {
 }
 
 int rendezvous_dial(const rendezvous_address_t *address) {
-  struct sockaddr_in target = {.sin_family = AF_INET, .sin_port = htons(address->port)};
-  inet_pton(AF_INET, address->host, &target.sin_addr);
-  int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  dial_targets_t targets;
+  int on = 1;
+  uint64_t deadline_ns = base_clock_now_ns() + UINT64_C(20000000000) * HARNESS_PATIENCE;
+  if (dial_resolve(address, &targets) != COLL_OK) return -1;
+  int fd = dial_once(&targets, 0, deadline_ns);
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  if (connect(fd, (struct sockaddr *)&target, sizeof target) != 0) {
-    close(fd);
-    return -1;
-  }
   return fd;
 }

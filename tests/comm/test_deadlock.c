@@ -245,6 +245,39 @@ Test(deadlock, is_not_a_wait_that_another_thread_ends) {
             result.text);
 }
 
+/* Rank 0 waits for rank 1, which waits on another communicator for what a stream of rank 0 sends
+ * when it has received from rank 2. */
+static int wait_beside_a_stream(party_rank_t *self) {
+  coll_comm_t other, third;
+  coll_stream_t stream;
+  float from_last = 0, got = 0, one = 1;
+  PARTY_OK(coll_comm_split(self->comm, 0, self->rank, &other));
+  PARTY_OK(coll_comm_split(self->comm, 0, self->rank, &third));
+  PARTY_OK(coll_stream_create(&stream));
+  base_clock_sleep_ns(20 * MS_NS); /* the thread that served the rendezvous has ended */
+  if (self->rank == 0) {
+    PARTY_OK(coll_recv(&from_last, 1, COLL_FLOAT32, 2, third, stream));
+    PARTY_OK(coll_send(&one, 1, COLL_FLOAT32, 1, other, stream));
+    PARTY_OK(coll_recv(&got, 1, COLL_FLOAT32, 1, self->comm, NULL));
+  } else if (self->rank == 1) {
+    PARTY_OK(coll_recv(&got, 1, COLL_FLOAT32, 0, other, NULL));
+    PARTY_OK(coll_send(&got, 1, COLL_FLOAT32, 0, self->comm, NULL));
+  } else {
+    base_clock_sleep_ns(400 * MS_NS);
+    PARTY_OK(coll_send(&one, 1, COLL_FLOAT32, 0, third, NULL));
+  }
+  PARTY_OK(coll_stream_sync(stream));
+  PARTY_OK(coll_barrier(self->comm, NULL));
+  coll_stream_destroy(stream);
+  PARTY_OK(coll_comm_destroy(third));
+  return coll_comm_destroy(other) == COLL_OK ? 0 : harness_fail("%s", coll_last_error(NULL));
+}
+
+Test(deadlock, is_not_a_wait_that_a_stream_ends) {
+  harness_result_t result;
+  cr_assert(party_processes(3, 20000, wait_beside_a_stream, NULL, &result), "%s", result.text);
+}
+
 /* Many ranks on few cores, each sometimes slow, in calls of all kinds. */
 static int wait_at_random(party_rank_t *self) {
   uint64_t common = 99, own = (uint64_t)self->rank + 1;

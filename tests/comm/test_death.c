@@ -1,7 +1,7 @@
 /*
  * Ranks that die: at a random moment in a loop of all collectives, and at every single step of
- * every algorithm. Every survivor must get an error that names the dead rank within two seconds,
- * and must be able to destroy the communicator.
+ * every algorithm (a sample of the steps under a sanitizer). Every survivor must get an error that
+ * names the dead rank within two seconds, and must be able to destroy the communicator.
  */
 #include <criterion/criterion.h>
 #include <pthread.h>
@@ -15,6 +15,7 @@
 #include "comm/comm.h"
 #include "harness/faults.h"
 #include "harness/party.h"
+#include "harness/sample.h"
 #include "verify/random.h"
 
 #define GRACE_NS (UINT64_C(2000000000) * HARNESS_PATIENCE)
@@ -51,6 +52,9 @@ static int check_told(party_rank_t *self, const death_t *death, coll_status_t st
                 (int)((now_ns - died_ns) / 1000000u));
   PARTY_REQUIRE(!party_has_named_memory(), "something may be left in /dev/shm");
   PARTY_REQUIRE(coll_comm_error(self->comm) == COLL_ERROR_RANK_LOST, "the communicator works");
+  int failed = -2;
+  PARTY_REQUIRE(coll_comm_failed_rank(self->comm, &failed) == COLL_OK, "%s", coll_last_error(NULL));
+  PARTY_REQUIRE(failed == death->victim, "rank %d is given as the failed one", failed);
   PARTY_REQUIRE(coll_barrier(self->comm, NULL) == COLL_ERROR_RANK_LOST, "a call works");
   return 0;
 }
@@ -148,6 +152,48 @@ Test(death, of_one_of_eight) {
   die_often(8, 16);
 }
 
+/* ---- known from another communicator --------------------------------------------------------*/
+
+/* Rank 2 dies, which rank 0 learns on a communicator of its own; rank 0 leaves the one that rank 1
+ * works on, with or without a message for it. */
+static int leave_after_a_death(party_rank_t *self) {
+  const bool sends = *(const bool *)self->context;
+  const death_t death = {.victim = 2};
+  note_t *note = harness_board();
+  coll_comm_t other;
+  float one = 1;
+  PARTY_OK(coll_comm_split(self->comm, 0, self->rank, &other));
+  if (self->rank == 1 && sends) {
+    PARTY_OK(coll_send(&one, 1, COLL_FLOAT32, 0, self->comm, NULL));
+  }
+  harness_barrier();
+  if (self->rank == 2) {
+    atomic_store(&note->died_ns, base_clock_now_ns());
+    raise(SIGKILL);
+  }
+  coll_status_t status = self->rank == 0 ? coll_barrier(other, NULL) : COLL_OK;
+  if (self->rank == 0) {
+    coll_comm_t comm = self->comm;
+    PARTY_REQUIRE(status == COLL_ERROR_RANK_LOST, "%s", coll_last_error(other));
+    self->comm = NULL;
+    PARTY_OK(coll_comm_destroy(comm));
+  } else {
+    PARTY_TRY(check_told(self, &death, coll_recv(&one, 1, COLL_FLOAT32, 0, self->comm, NULL)));
+  }
+  PARTY_OK(coll_comm_destroy(other));
+  return 0;
+}
+
+Test(death, is_why_another_rank_leaves) {
+  static bool sends[] = {false, true};
+  const death_t death = {.victim = 2};
+  for (int i = 0; i < 2; i++) {
+    harness_result_t result;
+    party_processes(3, 10000, leave_after_a_death, &sends[i], &result);
+    expect_survivors(3, &death, &result);
+  }
+}
+
 /* ---- at every step --------------------------------------------------------------------------*/
 
 /* Wraps the victim's transports, so that it kills itself after the given number of steps. */
@@ -185,10 +231,13 @@ static int die_at_step(party_rank_t *self) {
   return check_told(self, death, status);
 }
 
-/* Kills the victim at one step after the other, until it survives all of them. */
+/* Kills the victim at one step after the other, until it survives all of them. Each call begins its
+ * sample at another step. */
 static void die_through(death_t death) {
   enum { SIZE = 3, STEPS_MAX = 200 };
-  for (death.steps = 0; death.steps < STEPS_MAX; death.steps++) {
+  static unsigned calls;
+  long stride = (long)harness_stride(HARNESS_MOMENTS);
+  for (death.steps = calls++ % stride; death.steps < STEPS_MAX; death.steps += stride) {
     harness_result_t result;
     party_processes(SIZE, 10000, die_at_step, &death, &result);
     expect_survivors(SIZE, &death, &result);

@@ -12,6 +12,7 @@
 
 #include "base/names.h"
 #include "device/reference.h"
+#include "harness/sample.h"
 
 #define SOURCES_MAX 15 /* 8 + 4 + 2 + 1: groups of all sizes */
 #define DSTS_MAX 3
@@ -202,6 +203,7 @@ void device_kit_reduce(const device_ops_t *ops, coll_dtype_t dtype) {
   static const size_t counts[] = {0, 1, 3, 17, 1000, COUNT_MAX};
   static const int sources[] = {1, 2, 3, 7, SOURCES_MAX};
   reduction_t r = {.dtype = dtype};
+  unsigned number = 0;
   for (int op = 0; op < COLL_OP_BUILTIN_COUNT; op++) {
     if (!base_op_takes((coll_op_t)op, dtype)) {
       check_refusal(ops, dtype, op);
@@ -213,6 +215,7 @@ void device_kit_reduce(const device_ops_t *ops, coll_dtype_t dtype) {
       const int aliases[] = {-1, 0, r.sources / 2, r.sources - 1};
       for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
         for (int a = 0; a < 4; a++) {
+          if (!harness_takes(HARNESS_VALUES, number++)) continue;
           r.count = counts[c];
           r.dsts = (a + (int)c) % DSTS_MAX + 1;
           r.alias = aliases[a];
@@ -343,9 +346,11 @@ void device_kit_scale(const device_ops_t *ops, coll_dtype_t dtype) {
   static const size_t counts[] = {0, 1, 3, 17, 1000, COUNT_MAX};
   size_t element = base_dtype_bytes(dtype);
   unsigned char scalars[24 * 8] __attribute__((aligned(8))), scalar[1 + 8];
+  unsigned number = 0;
   fill(dtype, scalars, 24, 11);
   for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
     for (size_t s = 0; s < 24; s++) {
+      if (!harness_takes(HARNESS_VALUES, number++)) continue;
       memcpy(scalar + 1, scalars + s * element, element); /* unaligned */
       check_scale(ops, dtype, counts[c], scalar + 1, s % 2 == 1);
     }
@@ -356,8 +361,10 @@ void device_kit_divide(const device_ops_t *ops, coll_dtype_t dtype) {
   static const size_t counts[] = {0, 1, 3, 17, 1000, COUNT_MAX};
   static const int divisors[] = {1, 2, 3, 7, 127, 128, 255, 256, 4095, 4096};
   size_t element = base_dtype_bytes(dtype);
+  unsigned number = 0;
   for (size_t c = 0; c < sizeof counts / sizeof counts[0]; c++) {
     for (size_t d = 0; d < sizeof divisors / sizeof divisors[0]; d++) {
+      if (!harness_takes(HARNESS_VALUES, number++)) continue;
       size_t bytes = counts[c] * element;
       buffer_t buffer = buffer_create(bytes, d % 2 * element), original = buffer_create(bytes, 0);
       buffer_t right = buffer_create(bytes, 0);
@@ -397,7 +404,7 @@ static void fill_patterns(size_t element, size_t count, size_t partner, unsigned
 /* Reduces every pair of float8 patterns; every 16-bit pattern with some 40 others. */
 void device_kit_patterns(const device_ops_t *ops, coll_dtype_t dtype) {
   size_t element = base_dtype_bytes(dtype), count = (size_t)1 << (8 * element);
-  size_t stride = element == 1 ? 1 : 1627;
+  size_t stride = (element == 1 ? 1 : 1627) * harness_stride(HARNESS_VALUES);
   buffer_t all = buffer_create(count * element, 0), same = buffer_create(count * element, 0);
   buffer_t dst = buffer_create(count * element, 0), right = buffer_create(count * element, 0);
   const void *sources[] = {all.data, same.data};

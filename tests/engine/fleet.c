@@ -51,6 +51,7 @@ typedef struct fleet {
   uint64_t random;
   rank_t *ranks;
   transport_t *ends[QUESTION_RANKS_MAX];
+  topo_layout_t *layout; /* NULL: all share memory */
   char *text;
 } fleet_t;
 
@@ -275,8 +276,11 @@ static bool create_rank(fleet_t *fleet, int rank) {
   sim->fleet = fleet;
   sim->rank = rank;
   if (transport_self_create(rank, options->size, end->slot_bytes, &self) != COLL_OK) return false;
-  *world = (engine_world_t){
-      .rank = rank, .size = options->size, .gets = true, .device = &device_host_portable};
+  *world = (engine_world_t){.rank = rank,
+                            .size = options->size,
+                            .layout = fleet->layout,
+                            .gets = true,
+                            .device = &device_host_portable};
   world->room.slot_bytes = options->slot_bytes > 0 ? options->slot_bytes : end->slot_bytes;
   world->room.mcast_bytes = end->mcast_bytes;
   if (end->mcast_bytes > 0 && options->slot_bytes > 0)
@@ -310,6 +314,15 @@ static void free_rank(rank_t *sim) {
   free(world->routes);
 }
 
+static topo_layout_t *layout_of_hosts(int size) {
+  int32_t host_of[QUESTION_RANKS_MAX];
+  topo_layout_t *layout;
+  for (int rank = 0; rank < size; rank++) host_of[rank] = rank;
+  if (topo_layout_create(size, &layout) != COLL_OK) abort();
+  if (topo_layout_set_domains(layout, host_of) != COLL_OK) abort();
+  return layout;
+}
+
 bool fleet_run(const fleet_options_t *options, const fleet_call_t calls[], int count, bool fitted[],
                char text[FLEET_TEXT_BYTES]) {
   fleet_t fleet = {.options = options, .calls = calls, .count = count, .text = text};
@@ -317,6 +330,7 @@ bool fleet_run(const fleet_options_t *options, const fleet_call_t calls[], int c
   fleet.ranks = calloc((size_t)options->size, sizeof *fleet.ranks);
   fleet.fitted = calloc((size_t)count, sizeof *fleet.fitted);
   if (fleet.ranks == NULL || fleet.fitted == NULL) abort();
+  if (options->on_hosts) fleet.layout = layout_of_hosts(options->size);
   bool good = transport_shm_create_local(options->size, fleet.ends) == COLL_OK;
   if (!good) snprintf(text, FLEET_TEXT_BYTES, "%s", base_last_error());
   int made = 0;
@@ -331,6 +345,7 @@ bool fleet_run(const fleet_options_t *options, const fleet_call_t calls[], int c
     fleet.ends[rank]->ops->destroy(fleet.ends[rank]);
   }
   if (fitted != NULL) memcpy(fitted, fleet.fitted, (size_t)count * sizeof *fitted);
+  topo_layout_free(fleet.layout);
   free(fleet.fitted);
   free(fleet.ranks);
   return good;

@@ -32,6 +32,7 @@ typedef struct fleet_options {
   uint64_t seed;
   int refuse_percent;
   size_t slot_bytes, scratch_bytes; /* 0: those of the transport */
+  bool on_hosts;                    /* no two ranks share memory: large messages are fetched */
 } fleet_options_t;
 
 /* Runs the calls. Returns false, with a sentence (rank, call, options, seed), at the first wrong

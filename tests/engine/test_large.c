@@ -1,11 +1,13 @@
 /*
  * Large messages, whose receiver reads the sender's buffer: alltoallv with pairs of all sizes,
- * buffers that are mapped and buffers that are not, many passes and few.
+ * buffers that are mapped and buffers that are not, ranks of one host and of several, many passes
+ * and few.
  */
 #include <criterion/criterion.h>
 
 #include "engine/fleet.h"
 #include "engine/large.h"
+#include "harness/faults.h"
 #include "verify/random.h"
 
 #define CALLS 4
@@ -22,13 +24,14 @@ static fleet_call_t some_call(uint64_t *random, int size) {
   return (fleet_call_t){.algo = algo, .question = q, .place = FLEET_OUT_OF_PLACE};
 }
 
-static void run_calls(int size, size_t slot_bytes) {
+static void run_calls(int size, size_t slot_bytes, bool on_hosts) {
   fleet_call_t calls[CALLS];
   char text[FLEET_TEXT_BYTES] = "";
   const fleet_options_t options = {.size = size,
                                    .seed = 17 * (uint64_t)size + slot_bytes,
                                    .refuse_percent = 30,
-                                   .slot_bytes = slot_bytes};
+                                   .slot_bytes = slot_bytes,
+                                   .on_hosts = on_hosts};
   uint64_t random = options.seed;
   for (int i = 0; i < CALLS; i++) calls[i] = some_call(&random, size);
   cr_assert(fleet_run(&options, calls, CALLS, NULL, text), "%s", text);
@@ -36,7 +39,15 @@ static void run_calls(int size, size_t slot_bytes) {
 
 Test(large, messages_arrive_in_every_order) {
   for (int size = 1; size <= 6; size++) {
-    run_calls(size, 0);
-    run_calls(size, 8192);
+    run_calls(size, 0, false);
+    run_calls(size, 8192, false);
   }
+}
+
+Test(large, messages_between_hosts_are_fetched) {
+  for (int size = 2; size <= 6; size++) {
+    run_calls(size, 0, true);
+    run_calls(size, 8192, true);
+  }
+  cr_assert_gt(faults_fetches(), 20);
 }

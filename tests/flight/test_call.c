@@ -15,7 +15,7 @@
 static bool same_words(const flight_words_t *a, const flight_words_t *b) {
   return a->verb == b->verb && a->dtype == b->dtype && a->op == b->op && a->root == b->root &&
          a->count == b->count && a->algo == b->algo && a->continues == b->continues &&
-         a->coalesced == b->coalesced;
+         a->coalesced == b->coalesced && a->on_gpu == b->on_gpu;
 }
 
 /* Every combination of each field's lowest, highest and a middle value. */
@@ -27,12 +27,13 @@ static const size_t counts[] = {0, 10000000, SIZE_MAX};
 static const int algos[] = {0, 5, FLIGHT_ALGO_MAX};
 static const uint64_t numbers[] = {0, 12345, NUMBERS - 1};
 
-enum { VALUES = 3, FIELDS = 7, COMBINATIONS = 2187 * 4 };
+enum { VALUES = 3, FIELDS = 7, COMBINATIONS = 2187 * 8 };
 
 static flight_words_t combination(int index, uint64_t *number) {
   int at[FIELDS];
-  flight_words_t words = {.continues = index % 2 != 0, .coalesced = index / 2 % 2 != 0};
-  index /= 4;
+  flight_words_t words = {
+      .continues = index % 2 != 0, .coalesced = index / 2 % 2 != 0, .on_gpu = index / 4 % 2 != 0};
+  index /= 8;
   for (int field = 0; field < FIELDS; field++, index /= VALUES) at[field] = index % VALUES;
   words.verb = verbs[at[0]];
   words.dtype = (coll_dtype_t)dtypes[at[1]];
@@ -78,6 +79,7 @@ static bool change(flight_words_t *words, int field) {
     case 9: words->algo ^= 32; return true;
     case 10: words->continues = true; return true;
     case 11: words->coalesced = true; return true;
+    case 12: words->on_gpu = true; return true;
     default: return false;
   }
 }
@@ -185,6 +187,9 @@ Test(describe, names_group_and_algorithm) {
   cr_assert_str_eq(describe(words),
                    "allreduce(float32, sum) coalesced with others of its group,"
                    " not the last of its group");
+  words = some;
+  words.on_gpu = true;
+  cr_assert_str_eq(describe(words), "allreduce(float32, sum, count 10000000) on GPUs");
 }
 
 /* An identity may be arbitrary bytes from memory; text is truncated, not overrun. */

@@ -18,6 +18,7 @@ typedef CUgraphNode cuda_node_t;
 typedef CUhostFn cuda_host_fn_t;
 typedef CUresult cuda_result_t;
 typedef CUdevice_attribute cuda_attribute_t;
+typedef CUdevice_P2PAttribute cuda_p2p_attribute_t;
 typedef CUpointer_attribute cuda_pointer_attribute_t;
 typedef CUmemAllocationHandleType cuda_handle_type_t;
 typedef CUmemAllocationGranularity_flags cuda_granularity_t;
@@ -36,7 +37,10 @@ typedef CUipcMemHandle cuda_ipc_handle_t;
 /* The header declares a newer version of this one, under the old name. */
 extern __typeof__(*(PFN_cuStreamGetCaptureInfo_v11030)0) cuStreamGetCaptureInfo_v2;
 
+typedef CUgraphExec cuda_graph_exec_t;
+
 #include "device/cuda/driver_functions.h"
+#include "gpu/standin/program_functions.h"
 
 /* The header renames some functions to a later version, which has the same prototype. */
 #define CHECK(since, name, suffix, parameters)                                              \
@@ -44,3 +48,9 @@ extern __typeof__(*(PFN_cuStreamGetCaptureInfo_v11030)0) cuStreamGetCaptureInfo_
       __builtin_types_compatible_p(__typeof__(&name##suffix), cuda_result_t(*) parameters), \
       #name #suffix);
 CUDA_FUNCTIONS(CHECK)
+
+/* The stand-in's further functions. */
+#define CHECK_MORE(name, parameters)                                                           \
+  _Static_assert(__builtin_types_compatible_p(__typeof__(&name), cuda_result_t(*) parameters), \
+                 #name);
+STANDIN_PROGRAM_FUNCTIONS(CHECK_MORE)

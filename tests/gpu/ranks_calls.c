@@ -1,5 +1,5 @@
-/* Calls with known results. A rank's stream allocates the buffers of a call, launches it, checks
- * and frees them. */
+/* Calls with known results. A rank's stream fills the input of a call, launches it, checks its
+ * buffers and frees them. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -7,135 +7,127 @@
 #include "gpu/ranks.h"
 #include "verify/random.h"
 
-#define SPOILED 0xee
-
 typedef struct series {
   ranks_t *ranks;
-  const ranks_call_t *calls;
+  const ranks_call_t *const *calls; /* of each rank */
   int count;
   uint64_t seed;
   char texts[QUESTION_RANKS_MAX][RANKS_TEXT_BYTES];
   int at[QUESTION_RANKS_MAX]; /* the call of a rank */
+  ranks_buffers_t *buffers;   /* [count][ranks] */
+  char **parts[2];            /* the same of inputs and outputs, for peers */
 } series_t;
 
-typedef struct buffers {
-  char *input, *output, *memory[2];
-  size_t blocks[4][QUESTION_RANKS_MAX];
-  bool in_place;
-} buffers_t;
+static size_t index_of(const series_t *series, int call, int rank) {
+  return (size_t)call * (size_t)series->ranks->room.size + (size_t)rank;
+}
+
+static void allocate_rank(series_t *series, int rank) {
+  uint64_t random = random_mix(series->seed + (uint64_t)rank);
+  for (int i = 0; i < series->count; i++) {
+    size_t index = index_of(series, i, rank);
+    ranks_buffers_t *b = &series->buffers[index];
+    ranks_buffers_allocate(&series->calls[rank][i], rank, &random, b);
+    series->parts[0][index] = b->input;
+    series->parts[1][index] = b->output;
+  }
+}
+
+static void open_series(series_t *series) {
+  size_t count = index_of(series, series->count, 0);
+  series->buffers = calloc(count, sizeof *series->buffers);
+  for (int i = 0; i < 2; i++) series->parts[i] = calloc(count, sizeof *series->parts[i]);
+  if (series->buffers == NULL || series->parts[0] == NULL || series->parts[1] == NULL) abort();
+}
+
+/* Frees also what calls that were not made have. */
+static void close_series(series_t *series) {
+  size_t count = index_of(series, series->count, 0);
+  for (size_t i = 0; i < count; i++) ranks_buffers_free(&series->buffers[i]);
+  for (int i = 0; i < 2; i++) free(series->parts[i]);
+  free(series->buffers);
+}
 
 static bool fail(series_t *series, int rank, const char *what) {
-  const ranks_call_t *call = &series->calls[series->at[rank]];
+  const ranks_call_t *call = &series->calls[rank][series->at[rank]];
   char question[QUESTION_TEXT_BYTES];
   question_describe(&call->question, question);
   snprintf(series->texts[rank], RANKS_TEXT_BYTES,
-           "%s [call %d: %s by %s, place %d, %d slices; rank %d]", what, series->at[rank], question,
-           call->algo->name, (int)call->place, call->slices, rank);
+           "%s [call %d: %s by %s, place %d, %d slices, protocol %d; rank %d]", what,
+           series->at[rank], question, call->algo->name, (int)call->place, call->slices,
+           (int)call->protocol, rank);
   return false;
 }
 
-/* Buffers begin at any multiple of an element. */
-static char *allocate(size_t elements, size_t element, uint64_t *random, char **memory) {
-  size_t skew = (size_t)random_below(random, 5) * element;
-  *memory = malloc(elements * element + skew + 1);
-  if (*memory == NULL) abort();
-  memset(*memory, SPOILED, elements * element + skew + 1);
-  return *memory + skew;
-}
-
-static void make_buffers(const ranks_call_t *call, int rank, uint64_t *random, buffers_t *b) {
+gpu_words_t ranks_words(const ranks_call_t *call) {
   const question_t *q = &call->question;
-  size_t element = base_dtype_bytes(q->dtype);
-  size_t in = question_input_elements(q, rank), out = question_output_elements(q, rank);
-  ptrdiff_t offset = 0;
-  bool wants = call->place == RANKS_IN_PLACE || (call->place == RANKS_MIXED && rank % 2 == 1);
-  *b = (buffers_t){.in_place = wants && question_in_place(q, rank, &offset)};
-  if (b->in_place) {
-    char *all = allocate(in > out ? in : out, element, random, &b->memory[0]);
-    ptrdiff_t bytes = offset * (ptrdiff_t)element;
-    b->input = bytes > 0 ? all + bytes : all;
-    b->output = bytes > 0 ? all : all - bytes;
-  } else {
-    b->input = allocate(in, element, random, &b->memory[0]);
-    b->output = allocate(out, element, random, &b->memory[1]);
+  gpu_words_t words = {.count = q->count};
+  const int fields[] = {(int)q->collective, (int)q->dtype, (int)q->op, q->root};
+  for (int i = 0; i < 4; i++) words.what = words.what << 8 | (uint64_t)fields[i];
+  for (const char *c = call->algo->name; *c != '\0'; c++) {
+    words.what = words.what * 31 + (uint64_t)*c;
   }
-  question_fill(q, rank, b->input);
+  return words;
 }
 
-static gpu_request_t request_of(const question_t *q, int rank, buffers_t *b) {
+static gpu_request_t request_of(const question_t *q, const ranks_buffers_t *b) {
   bool averages = base_collective_reduces(q->collective) && q->op == COLL_AVG;
   gpu_request_t request = {.input = b->input,
                            .output = b->output,
-                           .count = q->collective == COLL_BARRIER ? 0 : q->count,
+                           .count = b->count,
                            .dtype = q->dtype,
                            .op = q->op,
                            .averages = averages};
   if (q->collective != COLL_ALLTOALLV) return request;
-  question_layout(q, rank, b->blocks[0], b->blocks[1], b->blocks[2], b->blocks[3]);
   request.input_blocks = (gpu_blocks_t){b->blocks[0], b->blocks[1]};
   request.output_blocks = (gpu_blocks_t){b->blocks[2], b->blocks[3]};
-  request.count = 0;
-  for (int peer = 0; peer < q->size; peer++) {
-    if (b->blocks[0][peer] > request.count) request.count = b->blocks[0][peer];
-    if (b->blocks[2][peer] > request.count) request.count = b->blocks[2][peer];
-  }
   return request;
 }
 
-static bool input_is_intact(const question_t *q, int rank, const buffers_t *b) {
-  size_t bytes = question_input_elements(q, rank) * base_dtype_bytes(q->dtype);
-  char *before = malloc(bytes + 1);
-  if (before == NULL) abort();
-  question_fill(q, rank, before);
-  bool intact = memcmp(before, b->input, bytes) == 0;
-  free(before);
-  return intact;
-}
-
-static bool launch(series_t *series, int rank, gpu_program_t *program, buffers_t *b,
+static bool launch(series_t *series, int rank, gpu_program_t *program, ranks_buffers_t *b,
                    uint64_t *random) {
-  const ranks_call_t *call = &series->calls[series->at[rank]];
+  const ranks_call_t *call = &series->calls[rank][series->at[rank]];
   const question_t *q = &call->question;
   ranks_t *ranks = series->ranks;
-  gpu_request_t request = request_of(q, rank, b);
-  gpu_call_t launched;
+  gpu_request_t request = request_of(q, b);
+  const gpu_words_t words = ranks_words(call);
   char wrong[QUESTION_TEXT_BYTES];
-  if (gpu_bind_call(&ranks->room, &ranks->ranks[rank], program, program, &request, call->slices,
-                    &launched) != COLL_OK) {
+  request.words = &words;
+  request.protocol = call->protocol;
+  size_t first = index_of(series, series->at[rank], 0);
+  request.input_parts = (gpu_parts_t){.at = &series->parts[0][first]};
+  request.output_parts = (gpu_parts_t){.at = &series->parts[1][first]};
+  if (!ranks_launch(ranks, rank, program, &request, call->slices, random_next(random))) {
     return fail(series, rank, base_last_error());
   }
-  virtual_launch(&ranks->device, &launched, gpu_call_blocks(program, call->slices),
-                 random_next(random));
   if (ranks->failed[rank] != 0) return fail(series, rank, "the call did not end");
-  if (!question_answered(q, rank, b->output, wrong)) return fail(series, rank, wrong);
-  if (!b->in_place && !input_is_intact(q, rank, b)) return fail(series, rank, "input was written");
+  if (!ranks_buffers_check(q, rank, b, wrong)) return fail(series, rank, wrong);
   return true;
 }
 
 static bool carry_out(series_t *series, int rank, uint64_t *random) {
-  const ranks_call_t *call = &series->calls[series->at[rank]];
+  const ranks_call_t *call = &series->calls[rank][series->at[rank]];
   const question_t *q = &call->question;
   const plan_shape_t shape = {
       .collective = q->collective, .size = q->size, .root = q->root, .layout = call->layout};
   gpu_program_t *program = NULL;
   plan_t *plan = NULL;
-  buffers_t b;
-  make_buffers(call, rank, random, &b);
-  bool good = algo_build(call->algo, &shape, rank, b.in_place, &plan) == COLL_OK &&
+  ranks_buffers_t *b = &series->buffers[index_of(series, series->at[rank], rank)];
+  question_fill(q, rank, b->input);
+  bool good = algo_build(call->algo, &shape, rank, b->in_place, &plan) == COLL_OK &&
               gpu_bind_program(plan, rank, &program) == COLL_OK;
   if (!good) fail(series, rank, base_last_error());
-  good = good && launch(series, rank, program, &b, random);
+  good = good && launch(series, rank, program, b, random);
   free(program);
   plan_free(plan);
-  free(b.memory[0]);
-  free(b.memory[1]);
+  if (good) ranks_buffers_free(b);
   return good;
 }
 
 /* A rank that fails ends the others by the abort word, as a communicator does. */
 static void run_rank(void *context, int rank) {
   series_t *series = context;
-  uint64_t random = random_mix(series->seed + (uint64_t)rank);
+  uint64_t random = random_mix(series->seed + 100 + (uint64_t)rank);
   for (int i = 0; i < series->count; i++) {
     series->at[rank] = i;
     if (carry_out(series, rank, &random)) continue;
@@ -144,17 +136,51 @@ static void run_rank(void *context, int rank) {
   }
 }
 
+/* The first sentence that is not about a call that others ended. */
+static bool find_cause(const series_t *series, char text[RANKS_TEXT_BYTES]) {
+  bool good = true;
+  for (int rank = 0; rank < series->ranks->room.size; rank++) {
+    const char *found = series->texts[rank];
+    if (found[0] == '\0') continue;
+    good = false;
+    snprintf(text, RANKS_TEXT_BYTES, "%s", found);
+    if (strstr(found, "did not end") == NULL) return false;
+  }
+  return good;
+}
+
+bool ranks_carry_out_each(ranks_t *ranks, const ranks_call_t *const calls[], int count,
+                          uint64_t seed, char text[RANKS_TEXT_BYTES]) {
+  series_t series = {.ranks = ranks, .calls = calls, .count = count, .seed = seed};
+  open_series(&series);
+  for (int rank = 0; rank < ranks->room.size; rank++) allocate_rank(&series, rank);
+  bool in_time = ranks_run(ranks, run_rank, &series);
+  close_series(&series);
+  if (!in_time) {
+    find_cause(&series, text);
+    if (text[0] == '\0') snprintf(text, RANKS_TEXT_BYTES, "deadlock");
+    return false;
+  }
+  return find_cause(&series, text) || strstr(text, "did not end") != NULL;
+}
+
 bool ranks_carry_out(ranks_t *ranks, const ranks_call_t calls[], int count, uint64_t seed,
                      char text[RANKS_TEXT_BYTES]) {
-  series_t series = {.ranks = ranks, .calls = calls, .count = count, .seed = seed};
-  bool good = ranks_run(ranks, run_rank, &series);
-  for (int rank = 0; rank < ranks->room.size; rank++) {
-    if (series.texts[rank][0] == '\0') continue;
-    bool is_cause = good || strstr(series.texts[rank], "did not end") == NULL;
-    if (is_cause) snprintf(text, RANKS_TEXT_BYTES, "%s", series.texts[rank]);
-    if (good && strstr(text, "did not end") == NULL) return false;
-    good = false;
-  }
-  if (!good && text[0] == '\0') snprintf(text, RANKS_TEXT_BYTES, "deadlock");
-  return good;
+  const ranks_call_t *same[QUESTION_RANKS_MAX];
+  for (int rank = 0; rank < ranks->room.size; rank++) same[rank] = calls;
+  text[0] = '\0';
+  return ranks_carry_out_each(ranks, same, count, seed, text) && text[0] == '\0';
+}
+
+bool ranks_carry_out_rank(ranks_t *ranks, int rank, const ranks_call_t calls[], int count,
+                          uint64_t seed, char text[RANKS_TEXT_BYTES]) {
+  const ranks_call_t *same[QUESTION_RANKS_MAX];
+  for (int i = 0; i < ranks->room.size; i++) same[i] = calls;
+  series_t series = {.ranks = ranks, .calls = same, .count = count, .seed = seed};
+  open_series(&series);
+  allocate_rank(&series, rank);
+  run_rank(&series, rank);
+  close_series(&series);
+  snprintf(text, RANKS_TEXT_BYTES, "%s", series.texts[rank]);
+  return text[0] == '\0';
 }

@@ -21,6 +21,7 @@ typedef struct faults {
   uint64_t random;
   int refuse_percent;
   bool hides, are_threads;
+  int exposed;     /* buffers that peers may fetch */
   long steps_left; /* steps until it kills itself; negative: never */
 } faults_t;
 
@@ -176,6 +177,72 @@ static coll_status_t faults_get(transport_t *t, int peer, void *dst, uint64_t ad
   return count(f, COLL_OK, true);
 }
 
+/* ---- fetches, of ranks that are threads: copies in parts */
+
+#define PART_BYTES ((size_t)100000)
+
+typedef struct fetch {
+  transport_fetch_t base;
+  char *dst;
+  const char *src;
+  size_t bytes, copied;
+} fetch_t;
+
+static _Atomic unsigned long fetches;
+
+unsigned long faults_fetches(void) {
+  return fetches;
+}
+
+static coll_status_t faults_expose(transport_port_t *outer, const void *data, size_t bytes,
+                                   transport_exposure_t *exposure, bool *exposed) {
+  faults_t *f = self_of(outer->transport);
+  (void)bytes;
+  *exposed = f->are_threads && !refuses(f);
+  *exposure = (transport_exposure_t){.address = (uintptr_t)data, .handle = (uint32_t)f->exposed};
+  f->exposed += *exposed;
+  return COLL_OK;
+}
+
+static void faults_withdraw(transport_port_t *outer, const transport_exposure_t *exposure,
+                            bool is_fetched) {
+  (void)exposure, (void)is_fetched;
+  self_of(outer->transport)->exposed--;
+}
+
+static coll_status_t faults_begin(transport_port_t *outer, const transport_exposure_t *exposure,
+                                  void *dst, size_t bytes, transport_fetch_t **fetch) {
+  fetch_t *made = malloc(sizeof *made);
+  if (made == NULL) abort();
+  *made = (fetch_t){{outer}, dst, (const char *)(uintptr_t)exposure->address, bytes, 0};
+  *fetch = &made->base;
+  return COLL_OK;
+}
+
+static coll_status_t faults_advance(transport_fetch_t *base, bool *done) {
+  fetch_t *fetch = (fetch_t *)(void *)base;
+  size_t left = fetch->bytes - fetch->copied, bytes = left < PART_BYTES ? left : PART_BYTES;
+  *done = false;
+  if (refuses(self_of(base->port->transport))) return COLL_OK;
+  memcpy(fetch->dst + fetch->copied, fetch->src + fetch->copied, bytes);
+  fetch->copied += bytes;
+  *done = fetch->copied == fetch->bytes;
+  if (!*done) return COLL_OK;
+  fetches++;
+  free(fetch);
+  return COLL_OK;
+}
+
+static void faults_stop(transport_fetch_t *fetch) {
+  free(fetch);
+}
+
+static const transport_fetch_ops_t faults_fetch_ops = {.expose = faults_expose,
+                                                       .withdraw = faults_withdraw,
+                                                       .begin = faults_begin,
+                                                       .advance = faults_advance,
+                                                       .stop = faults_stop};
+
 void faults_hide_memory(transport_t *t, bool hides) {
   self_of(t)->are_threads = true;
   self_of(t)->hides = hides;
@@ -184,6 +251,16 @@ void faults_hide_memory(transport_t *t, bool hides) {
 static coll_status_t faults_map(transport_t *t, int peer, const transport_address_t *address,
                                 void **ptr) {
   return inner_of(t)->ops->map(inner_of(t), peer, address, ptr);
+}
+
+static coll_status_t faults_pass_descriptor(transport_t *t, int peer, uint64_t tag, int descriptor,
+                                            bool *done) {
+  return inner_of(t)->ops->pass_descriptor(inner_of(t), peer, tag, descriptor, done);
+}
+
+static coll_status_t faults_take_descriptor(transport_t *t, int peer, uint64_t tag, int *descriptor,
+                                            bool *done) {
+  return inner_of(t)->ops->take_descriptor(inner_of(t), peer, tag, descriptor, done);
 }
 
 static void faults_scratch(transport_t *t, int rank, void **ptr, size_t *bytes) {
@@ -244,6 +321,7 @@ static bool faults_aborted(transport_t *t, transport_reason_t *reason) {
 }
 
 static void faults_destroy(transport_t *t) {
+  if (self_of(t)->exposed != 0) abort(); /* a call has ended without withdraw */
   inner_of(t)->ops->destroy(inner_of(t));
   free(self_of(t)->ports);
   free(self_of(t));
@@ -270,6 +348,9 @@ static const transport_ops_t faults_ops = {
     .probe_get = faults_probe_get,
     .peer_gets = faults_peer_gets,
     .get = faults_get,
+    .fetch = &faults_fetch_ops,
+    .pass_descriptor = faults_pass_descriptor,
+    .take_descriptor = faults_take_descriptor,
     .scratch = faults_scratch,
     .arm = faults_arm,
     .sleep = faults_sleep,

@@ -14,8 +14,12 @@
  * ready", below 100. Aborts the program if memory is out. */
 transport_t *faults_wrap(transport_t *inner, uint64_t seed, int refuse_percent);
 
-/* For ranks that are threads: users' memory is announced as not mappable, and get copies it. */
+/* For ranks that are threads: users' memory is announced as not mappable, and get copies it. So
+ * does a fetch, of memory that is exposed, which the seed decides. */
 void faults_hide_memory(transport_t *t, bool hides);
+
+/* The fetches of all ends that were done. */
+unsigned long faults_fetches(void);
 
 /* After `steps` messages, signals and gets, the process kills itself (SIGKILL) at the next one. */
 void faults_die_after(transport_t *t, long steps);

@@ -87,6 +87,10 @@ void *harness_board(void);
 /* Reports progress to harness_run_watched. */
 void harness_progress(void);
 
+/* In a process that a body has forked and that ends by exit: what only threads of its parent refer
+ * to is no leak. */
+void harness_forked(void);
+
 /* Sends SIGKILL to the rank. Processes only. */
 void harness_kill(int rank);
 

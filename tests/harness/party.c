@@ -98,7 +98,7 @@ coll_status_t party_call(coll_comm_t comm, int rank, const question_t *q, const 
 typedef struct arena {
   char *base, *input, *output;
   size_t bytes, in, out;
-  bool is_coll;
+  bool is_coll; /* of coll_mem_alloc or coll_mem_alloc_device */
 } arena_t;
 
 static int make_arena(const party_rank_t *self, const question_t *q, const party_style_t *style,
@@ -107,11 +107,14 @@ static int make_arena(const party_rank_t *self, const question_t *q, const party
   ptrdiff_t offset = 0;
   *arena = (arena_t){.in = question_input_elements(q, self->rank) * element,
                      .out = question_output_elements(q, self->rank) * element,
-                     .is_coll = style->coll_memory};
+                     .is_coll = style->coll_memory || style->gpus > 0};
   size_t skew = q->seed % 4 * element;
   bool in_place = style->in_place && question_in_place(q, self->rank, &offset);
   arena->bytes = arena->in + arena->out + 3 * MARGIN_BYTES + skew;
-  if (arena->is_coll) {
+  if (style->gpus > 0) {
+    int device = self->rank % style->gpus;
+    PARTY_OK(coll_mem_alloc_device(device, arena->bytes, (void **)&arena->base));
+  } else if (arena->is_coll) {
     PARTY_OK(coll_mem_alloc(arena->bytes, (void **)&arena->base));
   } else {
     arena->base = malloc(arena->bytes);

@@ -58,6 +58,7 @@ bool party_threads(int size, int timeout_ms, party_body_t body, void *context,
 typedef struct party_style {
   bool in_place;    /* if the collective and the rank allow it */
   bool coll_memory; /* coll_mem_alloc instead of malloc */
+  int gpus;         /* memory of GPU rank % gpus, which the host can access too; 0: of the host */
   coll_stream_t stream;
 } party_style_t;
 

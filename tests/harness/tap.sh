@@ -19,6 +19,27 @@ ok() {
   fi
 }
 
+# tap_skip NAME WHY: a test that this machine cannot run.
+tap_skip() {
+  number=$((number + 1))
+  echo "ok $number - $1 # SKIP $2"
+}
+
+# sanitizer_of PROGRAM: prints address, thread or none. What that means for a test: sample.h.
+sanitizer_of() {
+  if grep -q __asan_init "$1"; then
+    echo address
+  elif grep -q __tsan_init "$1"; then
+    echo thread
+  else
+    echo none
+  fi
+}
+
+# patience_of PROGRAM: what limits of time are multiplied by. A program with a sanitizer is slower,
+# and more tests run beside it.
+patience_of() { [ "$(sanitizer_of "$1")" = none ] && echo 1 || echo 3; }
+
 tap_end() {
   echo "1..$number"
   [ "$failures" -eq 0 ]

@@ -41,7 +41,7 @@ if why=$(hosts_may); then
     grep -q 'meet at 10.77.0.1' err && grep -q 'groups of the 4 ranks: 2 of host' err
   ok "two hosts"
 else
-  ok "two hosts # SKIP $why"
+  tap_skip "two hosts" "$why"
 fi
 
 tap_end

@@ -18,14 +18,6 @@ launch() { timeout 60 "$@" >out 2>err </dev/null; }
 # made RANKS: whether that many ranks have made their communicators, and knew where to meet from $2.
 made() { grep -qx "$1 ranks, 3 communicators" out && grep -q "know from $2" err; }
 
-# on HOST COMMAND...: runs it on one of the hosts of hosts.sh, with that name as the host's name.
-on() {
-  on_host=$1
-  shift
-  ip netns exec "$prefix$on_host" unshare --uts sh -c 'hostname "$1"; shift; exec "$@"' - \
-    "$on_host" "$@"
-}
-
 # launch_on HOST COMMAND...: the same on one of these hosts.
 launch_on() {
   launch_host=$1

@@ -43,8 +43,8 @@ if why=$(hosts_may); then
     grep -q 'set MASTER_ADDR to an address' err
   ok "two hosts where libpmix cannot be loaded"
 else
-  ok "two hosts # SKIP $why"
-  ok "two hosts where libpmix cannot be loaded # SKIP $why"
+  tap_skip "two hosts" "$why"
+  tap_skip "two hosts where libpmix cannot be loaded" "$why"
 fi
 
 tap_end

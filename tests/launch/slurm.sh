@@ -1,82 +1,17 @@
 #!/bin/sh
-# Ranks started by srun, with a controller and two nodes of Slurm that this test starts on the
-# loopback interface. Usage: slurm.sh AGAIN. Prints TAP.
+# Ranks started by srun. Usage: slurm.sh AGAIN. Prints TAP.
 again=$(realpath "$1")
-. "$(dirname "$0")/../harness/tap.sh"
-. "$(dirname "$0")/../net/hosts.sh"
-. "$(dirname "$0")/launchers.sh"
-PATH=$PATH:/usr/sbin:/sbin
-need srun slurm-client
-need slurmctld slurmctld
-need slurmd slurmd
+here=$(realpath "$(dirname "$0")")
+. "$here/../harness/tap.sh"
+. "$here/../net/hosts.sh"
+. "$here/launchers.sh"
+. "$here/slurm_start.sh"
 cd "$dir" || exit 1
-export COLL_DEBUG=1 SLURM_CONF="$dir/slurm.conf"
-
-host=$(hostname -s)
-user=$(id -un)
-plugins=$(dirname "$(find /usr/lib -name mpi_pmi2.so -path '*slurm*' | head -n 1)")
-# Three ports that were free a moment ago.
-ports=$(python3 -c 'import socket
-all = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
-print(*[each.getsockname()[1] for each in all])')
-# shellcheck disable=SC2086
-set -- $ports
-mkdir state tmp.n1 tmp.n2
-cat >slurm.conf <<END
-ClusterName=test
-SlurmctldHost=$host(127.0.0.1)
-SlurmctldPort=$1
-SlurmUser=$user
-SlurmdUser=$user
-AuthType=auth/none
-CredType=cred/none
-PluginDir=$plugins
-ProctrackType=proctrack/pgid
-TaskPlugin=task/none
-SelectType=select/cons_tres
-SwitchType=switch/none
-MpiDefault=none
-SlurmdParameters=config_overrides
-CommunicationParameters=NoCtldInAddrAny
-StateSaveLocation=$dir/state
-SlurmdSpoolDir=$dir/spool.%n
-SlurmctldPidFile=$dir/ctld.pid
-SlurmdPidFile=$dir/slurmd.%n.pid
-SlurmctldLogFile=$dir/ctld.log
-SlurmdLogFile=$dir/slurmd.%n.log
-TmpFS=$dir/tmp.%n
-NodeName=n1 NodeHostname=$host NodeAddr=127.0.0.1 Port=$2 CPUs=8
-NodeName=n2 NodeHostname=$host NodeAddr=127.0.0.1 Port=$3 CPUs=8
-PartitionName=p Nodes=n1,n2 Default=YES OverSubscribe=FORCE
-END
-
-daemons=
-stop() {
-  scancel --user="$user" 2>/dev/null
-  # shellcheck disable=SC2086
-  kill $daemons 2>/dev/null
-  # shellcheck disable=SC2086
-  wait $daemons 2>/dev/null
-  rm -rf "$dir"
+export COLL_DEBUG=1
+slurm_start || {
+  echo "1..0 # SKIP $why"
+  exit 0
 }
-trap stop EXIT
-slurmctld -D >ctld.out 2>&1 &
-daemons=$!
-for node in n1 n2; do
-  slurmd -D -N $node >$node.out 2>&1 &
-  daemons="$daemons $!"
-done
-
-nodes_are_idle() { [ "$(sinfo -h -o %D -t idle 2>/dev/null)" = 2 ]; }
-tries=0
-until nodes_are_idle; do
-  tries=$((tries + 1))
-  if [ $tries -gt 100 ]; then
-    echo "1..0 # SKIP Slurm does not start here: $(grep -h -E 'error|fatal' ctld.out | tail -n 1)"
-    exit 0
-  fi
-  sleep 0.2
-done
 
 # Two nodes of one machine are two hosts to the library if their ids differ.
 # shellcheck disable=SC2016
@@ -108,7 +43,7 @@ if [ -n "$outer" ]; then
     grep -q "$outer, which other hosts reach, but have no secret" err
   ok "variables alone, two nodes, without a secret"
 else
-  ok "variables alone, two nodes, without a secret # SKIP this host has no address"
+  tap_skip "variables alone, two nodes, without a secret" "this host has no address"
 fi
 
 # shellcheck disable=SC2016
@@ -125,7 +60,7 @@ if [ -z "$why" ]; then
   launch srun --mpi=pmix -N2 -n4 sh -c "$two_nodes" - "$again" && made 4 PMIx
   ok "PMIx, two nodes"
 else
-  ok "PMIx, two nodes # SKIP $why"
+  tap_skip "PMIx, two nodes" "$why"
 fi
 
 tap_end

@@ -55,7 +55,7 @@ if why=$(hosts_may); then
   made 2 COLL_RANK && grep -q 'sends to its peers over tcp' err
   ok "two hosts"
 else
-  ok "two hosts # SKIP $why"
+  tap_skip "two hosts" "$why"
 fi
 
 tap_end

@@ -2,25 +2,15 @@
 # Tests gpt as a command under collrun: results do not depend on the number of ranks, each kind of
 # invalid input gives one clear error line, and no partial files are left.
 # Usage: gpt.sh PATH-TO-GPT PATH-TO-COLLRUN. Prints TAP.
-gpt=$1
-collrun=$2
-tests=$(cd "$(dirname "$0")" && pwd)
-. "$tests/../harness/tap.sh"
-cd "$dir" || exit 1
-
-# gpt_on RANKS ARGUMENTS...: runs gpt on that many ranks; output goes to the files out and err.
-gpt_on() {
-  ranks=$1
-  shift
-  timeout 60 "$collrun" -n "$ranks" "$gpt" "$@" >out 2>err </dev/null
-}
+libtrain=$(cd "$(dirname "$0")" && pwd)
+. "$libtrain/training.sh"
 
 # rejects WORDS ARGUMENTS...: succeeds if two ranks fail with exactly one line of gpt that contains
 # WORDS.
 rejects() {
   words=$1
   shift
-  ! gpt_on 2 "$@" && [ "$(grep -c '^gpt' err)" = 1 ] && grep '^gpt' err | grep -qF -- "$words"
+  ! gpt_on 2 "$@" && refused "$words"
 }
 
 # train RANKS ARGUMENTS...: a small training run.
@@ -31,14 +21,13 @@ train() {
     --threads 1 "$@"
 }
 
-held_out() { sed -n 's/^held-out loss \([0-9.]*\) nats.*/\1/p' out; }
+# Cases that differ in values only: under a sanitizer one of each kind.
+stages="1 2 3" kinds_of_recompute="attention block" planned_stages="0 1 2 3" compares_types=yes
+[ "$(sanitizer_of "$gpt")" = none ] ||
+  stages=3 kinds_of_recompute=block planned_stages=3 compares_types=
 
-mkdir text empty
-i=0
-while [ $i -lt 30 ]; do
-  seq $i 7 900 | sed 's/.*/static int value_& = &;/' >text/file$i.c
-  i=$((i + 1))
-done
+write_text
+mkdir empty
 
 # ---- training
 
@@ -48,18 +37,14 @@ train 1 --steps 30 --out one.ckpt && one=$(held_out) && train 2 --steps 30 --out
                exit !(d * d <= t * t && e * e <= t * t) }"
 ok "1, 2 and 4 ranks give the same held-out loss ($one $two $four)"
 
-# same_loss TOLERANCE: checks that the previous run gave the loss of one rank.
-same_loss() {
-  awk "BEGIN { d = $(held_out) - $one; t = $1 * $one; exit !(d * d <= t * t) }"
-}
-for stage in 1 2 3; do
+for stage in $stages; do
   train 2 --steps 30 --out stage.ckpt --zero $stage && same_loss 1e-4 &&
     train 2 --steps 30 --out stage.ckpt --zero $stage --accumulate 2 --bucket 4K --no-overlap &&
     same_loss 1e-4 && train 3 --steps 15 --batch 9 --out stage.ckpt --zero $stage &&
     train 1 --steps 30 --batch 9 --out stage.ckpt --resume stage.ckpt --zero 0
   ok "ZeRO $stage gives the same loss, and its checkpoint resumes with other ranks and stages"
 done
-for what in attention block; do
+for what in $kinds_of_recompute; do
   train 2 --steps 30 --out again.ckpt --recompute $what && cmp again.ckpt two.ckpt
   ok "recomputing $what gives the same bits"
 done
@@ -75,7 +60,7 @@ gpt_on 2 eval --checkpoint more.ckpt --data text && [ -n "$(held_out)" ]
 ok "eval computes the loss of a checkpoint"
 
 start=$(date +%s)
-train 2 --seconds 2 --out timed.ckpt && [ $(($(date +%s) - start)) -le 12 ]
+train 2 --seconds 2 --out timed.ckpt && [ $(($(date +%s) - start)) -le $((12 * patience)) ]
 ok "--seconds ends the run"
 
 gpt_on 2 train --data text --threads 1 --steps 60 \
@@ -116,7 +101,7 @@ train 2 --steps 4 --resume next.ckpt --precision float32 --out other.ckpt &&
   grep -q '"precision": "fp16"' out && rejects 'did you mean' train --precision bf17
 ok "--precision changes the precision of a resumed run, with a note"
 
-for precision in $all_narrow; do
+for precision in ${compares_types:+$all_narrow}; do
   train 1 --steps 30 --precision $precision --out narrow.ckpt && same_loss 2e-2 &&
     float32=$one && one=$(held_out) &&
     train 2 --steps 30 --precision $precision --out narrow2.ckpt && same_loss 2e-3 &&
@@ -153,8 +138,10 @@ for name, losses in runs.items():
         assert len(losses) == 20 and worst <= bound, (name, worst, bound)
 END
 }
-losses_agree float32 1e-4 && losses_agree bf16 1e-3
-ok "in bf16 ranks and stages agree at each of 20 steps"
+if [ -n "$compares_types" ]; then
+  losses_agree float32 1e-4 && losses_agree bf16 1e-3
+  ok "in bf16 ranks and stages agree at each of 20 steps"
+fi
 
 gpt_on 1 eval --checkpoint one.ckpt --data text && wide=$(held_out) &&
   for precision in bf16 fp16; do
@@ -228,8 +215,9 @@ assert setup["flops_per_token"] == 6 * (model["parameters"] - positions) + 12 * 
 END
 ok "--log writes a record of every step, evaluation and run"
 
-python3 "$tests/read_events.py" runs/a/* >out 2>err &&
+python3 "$libtrain/read_events.py" runs/a/* >out 2>err &&
   [ "$(grep -c '^loss/training ' out)" = 12 ] &&
+  [ "$(grep -c '^traffic/data_bytes ' out)" = 12 ] &&
   [ "$(grep -c '^loss/held_out ' out)" = 3 ] && [ "$(tail -n 1 out | cut -d ' ' -f 2)" = 12 ]
 ok "--tensorboard writes valid event files"
 
@@ -330,12 +318,17 @@ run = [json.loads(line) for line in open("stage%d.jsonl" % stage)]
 steps, summary = run[1:3], run[-1]
 assert summary["memory_bytes_predicted"] == row["total_bytes"], (row, summary)
 assert all(step["bytes_sent"] == row["bytes_sent"] for step in steps), (row, steps)
+assert all(step["data_bytes_sent"] == row["bytes_sent"] for step in steps), (row, steps)
+assert all(step["data_waited_ms"] >= 0 for step in steps), steps
 fixed = 14e6  # communicators, files and libraries of products, whatever the model
 assert abs(summary["memory_bytes"] - row["total_bytes"]) <= slack * row["total_bytes"] + fixed
 assert steps[1]["ms"] >= steps[1]["exposed_comm_ms"] > 0 and steps[1]["comm_ms"] > 0, steps
 END
 }
-big plan --ranks 2 --json plan.json && as_planned 0 && as_planned 1 && as_planned 2 && as_planned 3
+all_as_planned() {
+  for stage in $planned_stages; do as_planned "$stage" || return 1; done
+}
+big plan --ranks 2 --json plan.json && all_as_planned
 ok "a run uses and sends what the plan predicts"
 rm -f big.ckpt
 
@@ -425,7 +418,8 @@ job=$!
 sleep 3
 start=$(date +%s)
 kill -9 "$(cat pid1)"
-! wait $job && [ $(($(date +%s) - start)) -le 3 ] && ! kill -0 "$(cat pid0)" 2>/dev/null
+! wait $job && [ $(($(date +%s) - start)) -le $((3 * patience)) ] &&
+  ! kill -0 "$(cat pid0)" 2>/dev/null
 ok "a killed rank ends the others"
 
 tap_end

@@ -40,6 +40,10 @@ static train_batch_t batch_of(const shape_t *s) {
   return (train_batch_t){.sequences = s->sequences, .length = s->length};
 }
 
+static train_vocabulary_t vocabulary_of(const shape_t *s) {
+  return (train_vocabulary_t){.count = s->classes};
+}
+
 float *op_random(uint64_t seed, double deviation, size_t count) {
   float *values = malloc(count * sizeof *values);
   random_fill(seed, deviation, count, values);
@@ -63,9 +67,10 @@ static void run_embedding(const train_exec_t *exec, const shape_t *s, const void
   if (overwrite)
     memset(g_parameters, 0, table * sizeof *g_parameters); /* normally overwritten by the
                                                             * classifier before */
-  train_ops_host.embedding_forward(exec, &batch, tokens, x, at(exec, x, table), s->width, out);
-  train_ops_host.embedding_backward(exec, &batch, tokens, d, s->width, s->length + 2, overwrite,
-                                    g_parameters, g_parameters + table);
+  train_ops_host.embedding_forward(exec, &batch, tokens, vocabulary_of(s), x, at(exec, x, table),
+                                   s->width, out);
+  train_ops_host.embedding_backward(exec, &batch, tokens, vocabulary_of(s), d, s->width,
+                                    s->length + 2, overwrite, g_parameters, g_parameters + table);
 }
 
 op_case_t op_case_embedding(const shape_t *s) {
@@ -124,6 +129,19 @@ static void run_linear_and_residual(const train_exec_t *exec, const shape_t *s, 
   for (size_t i = 0; !overwrite && i < outs; i++) d_residual[i] *= 2;
 }
 
+static void run_bias_residual(const train_exec_t *exec, const shape_t *s, const void *x,
+                              const void *d, bool overwrite, void *out, void *g,
+                              float *g_parameters) {
+  size_t outs = op_rows(s) * (size_t)s->out_width, width = (size_t)s->out_width;
+  float *d_residual = g_parameters + width;
+  train_ops_host.bias_residual(exec, x, at(exec, x, outs), at(exec, x, outs + width),
+                               (int)op_rows(s), s->out_width, out);
+  train_ops_host.bias_backward(exec, d, (int)op_rows(s), s->out_width, overwrite, g_parameters);
+  memcpy(g, d, outs * train_dtype_bytes(exec->dtype));
+  train_dtype_widen(exec->dtype, d, outs, d_residual);
+  for (size_t i = 0; !overwrite && i < outs; i++) d_residual[i] *= 2;
+}
+
 static void run_gelu_and_linear(const train_exec_t *exec, const shape_t *s, const void *x,
                                 const void *d, bool overwrite, void *out, void *g,
                                 float *g_parameters) {
@@ -164,6 +182,18 @@ op_case_t op_case_linear_and_residual(const shape_t *s) {
   return op;
 }
 
+op_case_t op_case_bias_residual(const shape_t *s) {
+  size_t outs = op_rows(s) * (size_t)s->out_width;
+  return (op_case_t){"bias, residual",
+                     reference_bias_residual,
+                     2 * outs + (size_t)s->out_width,
+                     outs,
+                     outs,
+                     1,
+                     run_bias_residual,
+                     false};
+}
+
 op_case_t op_case_gelu_and_linear(const shape_t *s) {
   op_case_t op = op_case_linear(s);
   op.name = "GELU, linear";
@@ -187,6 +217,74 @@ op_case_t op_case_attention(const shape_t *s) {
   return (op_case_t){"attention", reference_attention, ins, ins, outs, 1, run_attention, false};
 }
 
+/* Attention to keys `from` .. to - 1 of each sequence. */
+static train_attention_segment_t segment_of(const train_exec_t *exec, const shape_t *s,
+                                            const void *qkv, int from, int to) {
+  size_t width = (size_t)s->width, row = (size_t)from * 3 * width;
+  int stride = 3 * s->width;
+  return (train_attention_segment_t){
+      .queries = batch_of(s),
+      .keys = {.sequences = s->sequences, .length = to - from, .first = from},
+      .heads = s->heads,
+      .head_width = s->width / s->heads,
+      .query = {qkv, stride, 0},
+      .key = {at(exec, qkv, row + width), stride, s->length},
+      .value = {at(exec, qkv, row + 2 * width), stride, s->length}};
+}
+
+/* The gradients of keys or values (1, 2) of a segment; of queries (0) of all. */
+static void store_segment(const train_exec_t *exec, const shape_t *s,
+                          const train_attention_segment_t *a, int which, const float *gradients,
+                          void *d_qkv) {
+  const train_batch_t *batch = which == 0 ? &a->queries : &a->keys;
+  size_t per_sequence = (size_t)(batch->length * s->width);
+  const train_batch_t one = {.sequences = 1, .length = batch->length};
+  for (int i = 0; i < s->sequences; i++) {
+    size_t row = (size_t)(i * s->length + batch->first);
+    train_ops_host.attention_segment_store(
+        exec, &one, s->heads, a->head_width, gradients + (size_t)i * per_sequence,
+        train_dtype_at(exec->dtype, d_qkv, (row * 3 + (size_t)which) * (size_t)s->width),
+        3 * s->width);
+  }
+}
+
+/* The later keys first, of which early queries see none. */
+static void run_attention_segments(const train_exec_t *exec, const shape_t *s, const void *x,
+                                   const void *d, bool overwrite, void *out, void *g,
+                                   float *g_parameters) {
+  size_t outs = op_rows(s) * (size_t)s->width, sums = op_rows(s) * (size_t)s->heads;
+  int cut = (s->length + 1) / 3, ends[] = {s->length, cut};
+  float *log_sums = calloc(4 * outs + 4 * sums, sizeof *log_sums), *d_sums = log_sums + sums;
+  float *running = d_sums + sums, *d_query = running + outs + 2 * sums, *d_key = d_query + outs,
+        *d_value = d_key + outs;
+  train_attention_segment_t segments[2];
+  (void)overwrite, (void)g_parameters;
+  for (int i = 0; i < 2; i++) {
+    segments[i] = segment_of(exec, s, x, i == 0 ? cut : 0, ends[i]);
+    if (segments[i].keys.length == 0) continue;
+    train_ops_host.attention_segment_forward(exec, &segments[i], i == 0, running);
+  }
+  train_ops_host.attention_segment_finish(exec, &segments[0], running, out, log_sums);
+  train_ops_host.attention_segment_d_sums(exec, &segments[0], out, d, d_sums);
+  for (int i = 0; i < 2; i++) {
+    if (segments[i].keys.length == 0) continue;
+    memset(d_key, 0, 2 * outs * sizeof *d_key);
+    train_ops_host.attention_segment_backward(exec, &segments[i], d, log_sums, d_sums, d_query,
+                                              d_key, d_value);
+    store_segment(exec, s, &segments[i], 1, d_key, g);
+    store_segment(exec, s, &segments[i], 2, d_value, g);
+  }
+  store_segment(exec, s, &segments[0], 0, d_query, g);
+  free(log_sums);
+}
+
+op_case_t op_case_attention_segments(const shape_t *s) {
+  op_case_t op = op_case_attention(s);
+  op.name = "attention, segments";
+  op.run = run_attention_segments;
+  return op;
+}
+
 /* The reference returns the loss of each row, the operator their sum, with scaled gradients. */
 static void sum_of_classifier(const shape_t *s, const double *x, double *out) {
   double losses[POSITIONS_MAX];
@@ -200,10 +298,11 @@ static void run_classifier(const train_exec_t *exec, const shape_t *s, const voi
   const void *table = at(exec, x, op_rows(s) * (size_t)s->width);
   float scale;
   train_dtype_widen(exec->dtype, d, 1, &scale);
-  double loss = train_ops_host.classifier(exec, x, table, tokens, (int)op_rows(s), s->width,
-                                          s->classes, scale, overwrite, g, g_parameters);
+  double loss =
+      train_ops_host.classifier(exec, x, table, tokens, (int)op_rows(s), s->width, vocabulary_of(s),
+                                NULL, scale, overwrite, g, g_parameters);
   double loss_only = train_ops_host.classifier(exec, x, table, tokens, (int)op_rows(s), s->width,
-                                               s->classes, 0, false, NULL, NULL);
+                                               vocabulary_of(s), NULL, 0, false, NULL, NULL);
   cr_assert_eq(loss, loss_only, "the loss without gradients is %.9g, not %.9g", loss_only, loss);
   *(float *)out = (float)loss;
 }

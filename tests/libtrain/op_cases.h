@@ -38,8 +38,10 @@ op_case_t op_case_embedding(const shape_t *s);
 op_case_t op_case_layernorm(const shape_t *s);
 op_case_t op_case_linear(const shape_t *s);
 op_case_t op_case_linear_and_residual(const shape_t *s);
+op_case_t op_case_bias_residual(const shape_t *s);
 op_case_t op_case_gelu_and_linear(const shape_t *s);
 op_case_t op_case_attention(const shape_t *s);
+op_case_t op_case_attention_segments(const shape_t *s);
 op_case_t op_case_classifier(const shape_t *s);
 
 #endif

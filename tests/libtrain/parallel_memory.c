@@ -58,6 +58,29 @@ Test(parallel_memory, memory_matches_the_paper) {
   }
 }
 
+/* Rank 0 has what stage 0 has; the others have no moments and, where the weights are a copy, no
+ * parameters. */
+Test(parallel_memory, only_the_main_rank_of_naive_parallelism_holds_what_updates_need) {
+  train_model_config_t config;
+  train_layout_t *layout;
+  cr_assert_eq(train_preset_find("gpt2", &config), COLL_OK);
+  cr_assert_eq(train_layout_create(&config, &layout), COLL_OK);
+  double count = (double)layout->parameter_count;
+  for (int i = 0; i < TRAIN_PRECISIONS; i++) {
+    train_store_options_t options = {.naive = true, .precision = (train_precision_t)i};
+    double weights = i == TRAIN_PRECISION_FLOAT32 ? 4 : 2;
+    const train_memory_t all = predict(layout, options.precision, 0, 4),
+                         of_main = train_memory_on_rank(&options, 0, &all),
+                         of_other = train_memory_on_rank(&options, 3, &all);
+    cr_assert_eq(states_of(&of_main), states_of(&all));
+    cr_assert_float_eq((double)states_of(&of_other), (weights + 4) * count, 1e-3 * count);
+    options.naive = false;
+    const train_memory_t alike = train_memory_on_rank(&options, 3, &all);
+    cr_assert_eq(states_of(&alike), states_of(&all));
+  }
+  train_layout_destroy(layout);
+}
+
 Test(parallel_memory, workspaces_have_the_documented_size) {
   train_model_config_t config;
   train_layout_t *layout;
@@ -91,6 +114,9 @@ Test(parallel_memory, traffic_matches_the_paper) {
     const uint64_t expected[2][4] = {
         {2 * gradient, gradient + weight, gradient + weight, gradient + 2 * gathered},
         {2 * gradient, gradient + weight, 3 * gradient + weight, 3 * (gradient + 2 * gathered)}};
+    options.naive = true;
+    cr_assert_eq(train_traffic_predict(layout, &options, 8, 3), parameters * (gradient + weight));
+    options.naive = false;
     for (options.stage = 0; options.stage <= TRAIN_STAGE_MAX; options.stage++) {
       cr_assert_eq(train_traffic_predict(layout, &options, 8, 1),
                    parameters * expected[0][options.stage]);

@@ -71,7 +71,8 @@ static int open_unit(party_rank_t *self, const train_layout_t *layout,
   return 0;
 }
 
-static int run(party_rank_t *self, const train_layout_t *layout, train_store_t *store) {
+static int run(party_rank_t *self, const train_group_t *group, const train_layout_t *layout,
+               train_store_t *store) {
   const trial_t *trial = self->context;
   train_param_provider_t provider = train_store_provider(store);
   contents_t contents = {.trial = trial, .layout = layout};
@@ -88,7 +89,7 @@ static int run(party_rank_t *self, const train_layout_t *layout, train_store_t *
   }
   PARTY_TRY(close_unit(&provider, 0));
   PARTY_OK(train_store_finish(store, &squares));
-  PARTY_OK(train_store_find_not_finite(store, &found, &kind));
+  PARTY_OK(train_store_find_not_finite(store, group, &found, &kind));
   PARTY_REQUIRE(found == trial->expected && (found < 0 || kind == trial->expected_kind),
                 "found tensor %d of the %s, expected %d of the %s", found, train_kind_name(kind),
                 trial->expected, train_kind_name(trial->expected_kind));
@@ -103,7 +104,7 @@ static int body(party_rank_t *self) {
   PARTY_OK(train_group_init(self->comm, &group));
   PARTY_OK(train_layout_create(&config, &layout));
   PARTY_OK(train_store_create(layout, &group, &trial->options, &store));
-  int failed = run(self, layout, store);
+  int failed = run(self, &group, layout, store);
   train_store_destroy(store);
   train_layout_destroy(layout);
   return failed;
@@ -112,9 +113,10 @@ static int body(party_rank_t *self) {
 /* ---- tests ---- */
 
 static void run_trial(trial_t trial) {
-  for (int stage = 0; stage <= TRAIN_STAGE_MAX; stage++) {
+  for (int stage = 0; stage <= TRAIN_STAGE_MAX + 1; stage++) {
     harness_result_t result;
-    trial.options.stage = stage;
+    trial.options.naive = stage > TRAIN_STAGE_MAX;
+    trial.options.stage = stage % (TRAIN_STAGE_MAX + 1);
     trial.options.bucket_bytes = 1024;
     trial.options.comm.overlap = true;
     cr_assert(party_threads(RANKS, TIMEOUT_MS, body, &trial, &result), "%s, stage %d: %s",

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "harness/party.h"
+#include "harness/sample.h"
 #include "libtrain/common/random.h"
 #include "libtrain/model/model.h"
 #include "libtrain/parallel/store.h"
@@ -217,10 +218,11 @@ Test(parallel_parity, one_rank_reduces_the_loss_in_every_precision) {
   }
 }
 
-/* All ranks, micro-batches and recomputations; of precisions other than float32 a sample, unless
- * the tests run in full. */
+/* All ranks, micro-batches and recomputations; of precisions other than float32, and under a
+ * sanitizer, a sample, unless the tests run in full. */
 static void check_stage(train_precision_t precision, int stage) {
-  bool all = precision == TRAIN_PRECISION_FLOAT32 || harness_full();
+  bool is_plain = HARNESS_BUILD == HARNESS_PLAIN;
+  bool all = (precision == TRAIN_PRECISION_FLOAT32 && is_plain) || harness_full();
   trial_t single_rank = run_single_rank(precision);
   for (int ranks = 1; ranks <= 4; ranks++) {
     for (int each = 0; each < 6; each++) {

@@ -55,8 +55,8 @@ static void check(const size_t counts[UNITS], size_t bucket_bytes, int ranks) {
     units[unit] = (train_unit_t){.offset = all, .count = counts[unit]};
     all += counts[unit];
   }
-  cr_assert_eq(train_partition_create(units, UNITS, bucket_bytes, ranks, &partition), COLL_OK, "%s",
-               base_last_error());
+  cr_assert_eq(train_partition_create(units, UNITS, bucket_bytes, 1, ranks, &partition), COLL_OK,
+               "%s", base_last_error());
   for (int unit = 0; unit < UNITS; unit++) {
     cr_assert_eq(partition->units[unit].offset, padded, "units overlap");
     check_unit(partition, unit, counts[unit], bucket_bytes);
@@ -89,7 +89,7 @@ Test(parallel_partition, every_element_has_one_owner) {
 Test(parallel_partition, more_ranks_than_elements) {
   const train_unit_t unit = {.count = 20};
   train_partition_t *partition;
-  cr_assert_eq(train_partition_create(&unit, 1, 4096, 4, &partition), COLL_OK);
+  cr_assert_eq(train_partition_create(&unit, 1, 4096, 1, 4, &partition), COLL_OK);
   cr_assert_eq(partition->bucket_count, 1);
   const size_t owned[4] = {16, 4, 0, 0};
   for (int rank = 0; rank < 4; rank++) {
@@ -101,9 +101,9 @@ Test(parallel_partition, more_ranks_than_elements) {
 Test(parallel_partition, rejects_buckets_that_are_too_small) {
   const train_unit_t unit = {.count = 100};
   train_partition_t *partition;
-  cr_assert_eq(train_partition_create(&unit, 1, 255, 4, &partition), COLL_ERROR_INVALID);
+  cr_assert_eq(train_partition_create(&unit, 1, 255, 1, 4, &partition), COLL_ERROR_INVALID);
   cr_assert(strstr(base_last_error(),
                    "buckets of 255 bytes are too small for 4 ranks: give at least 256"));
-  cr_assert_eq(train_partition_create(&unit, 1, 256, 4, &partition), COLL_OK);
+  cr_assert_eq(train_partition_create(&unit, 1, 256, 1, 4, &partition), COLL_OK);
   train_partition_destroy(partition);
 }

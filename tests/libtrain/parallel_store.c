@@ -268,6 +268,7 @@ static int trial_body(party_rank_t *self) {
   PARTY_OK(train_store_create(layout, &group, &trial->options, &store));
   PARTY_OK(train_memory_predict(layout, &model, &trial->options, self->size, &memory));
   int failed = run_steps(self, layout, store);
+  memory = train_memory_on_rank(&trial->options, self->rank, &memory);
   size_t predicted =
       memory.parameters + memory.weights + memory.gradients + memory.moments + memory.workspaces;
   size_t held = train_store_bytes(store);
@@ -311,20 +312,24 @@ static void run_trial(const train_store_options_t *options, int ranks, int micro
   }
   bool right = processes ? party_processes(ranks, TIMEOUT_MS, trial_body, &trial, &result)
                          : party_threads(ranks, TIMEOUT_MS, trial_body, &trial, &result);
-  cr_assert(right, "%s, stage %d, %d ranks, %d micro-batches, buckets of %zu, %s%s: %s",
-            train_policy_of(options->precision)->name, options->stage, ranks, micro_batches,
-            options->bucket_bytes, options->comm.overlap ? "overlapping" : "one by one",
+  cr_assert(right, "%s, stage %d%s, %d ranks, %d micro-batches, buckets of %zu, %s%s: %s",
+            train_policy_of(options->precision)->name, options->stage,
+            options->naive ? " naive" : "", ranks, micro_batches, options->bucket_bytes,
+            options->comm.overlap ? "overlapping" : "one by one",
             options->comm.bfloat16 ? ", bfloat16" : "", result.text);
 }
+
+#define STAGES (TRAIN_STAGE_MAX + 1) /* one more stands for naive data parallelism */
 
 /* All stages, numbers of ranks and of micro-batches; of precisions other than float32 a sample,
  * unless the tests run in full. */
 static void run_all(train_precision_t precision, bool overlap, bool bfloat16) {
   bool all = precision == TRAIN_PRECISION_FLOAT32 || harness_full();
-  for (int stage = 0; stage <= TRAIN_STAGE_MAX; stage++) {
+  for (int stage = 0; stage <= STAGES; stage++) {
     for (int ranks = 1; ranks <= 4; ranks++) {
       for (int micro_batches = 1; micro_batches <= 2; micro_batches++) {
-        train_store_options_t options = {.stage = stage,
+        train_store_options_t options = {.stage = stage % STAGES,
+                                         .naive = stage == STAGES,
                                          .bucket_bytes = micro_batches == 1 ? 1024 : 1 << 20,
                                          .precision = precision,
                                          .comm = {.overlap = overlap, .bfloat16 = bfloat16}};
@@ -368,9 +373,10 @@ Test(parallel_store, bf16_pure_gives_the_same_result_at_all_stages) {
 }
 
 Test(parallel_store, ranks_can_be_processes) {
-  for (int stage = 0; stage <= TRAIN_STAGE_MAX; stage++) {
+  for (int stage = 0; stage <= STAGES; stage++) {
     for (int precision = 0; precision < TRAIN_PRECISIONS; precision++) {
-      train_store_options_t options = {.stage = stage,
+      train_store_options_t options = {.stage = stage % STAGES,
+                                       .naive = stage == STAGES,
                                        .bucket_bytes = 1024,
                                        .precision = (train_precision_t)precision,
                                        .comm.overlap = true};

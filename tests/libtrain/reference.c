@@ -102,6 +102,12 @@ void reference_linear_and_residual(const shape_t *s, const double *x, double *ou
   for (int i = 0; i < rows * s->out_width; i++) out[i] += residual[i];
 }
 
+void reference_bias_residual(const shape_t *s, const double *x, double *out) {
+  int outs = s->sequences * s->length * s->out_width;
+  const double *bias = x + outs, *residual = bias + s->out_width;
+  for (int i = 0; i < outs; i++) out[i] = x[i] + bias[i % s->out_width] + residual[i];
+}
+
 void reference_gelu_and_linear(const shape_t *s, const double *x, double *out) {
   int rows = s->sequences * s->length, weights = s->out_width * s->width + s->out_width;
   double *active = malloc(sizeof(double) * (size_t)(rows * s->width + weights));

@@ -28,6 +28,8 @@ void reference_attention(const shape_t *shape, const double *x, double *out);   
 void reference_cross_entropy(const shape_t *shape, const double *x, double *out); /* logits */
 void reference_linear_and_residual(const shape_t *shape, const double *x,
                                    double *out); /* in, weight, bias, residual */
+void reference_bias_residual(const shape_t *shape, const double *x,
+                             double *out); /* in, bias, residual of out_width */
 void reference_gelu_and_linear(const shape_t *shape, const double *x,
                                double *out); /* in, weight, bias */
 void reference_classifier(const shape_t *shape, const double *x, double *out); /* in, table */

@@ -137,7 +137,7 @@ Test(attention, narrow_types_agree_with_float32) {
     size_t outs = (size_t)rows * (size_t)s->width;
     const train_ops_sizes_t sizes = {.rows = rows,
                                      .length = s->length,
-                                     .heads = s->heads,
+                                     .head_width = s->width / s->heads,
                                      .width = s->width,
                                      .vocabulary = 1,
                                      .training = true};
@@ -159,7 +159,7 @@ Test(attention, extends_a_sequence_in_narrow_types) {
   for (train_dtype_t dtype = TRAIN_BFLOAT16; dtype <= TRAIN_FLOAT16; dtype++) {
     const train_ops_sizes_t sizes = {.rows = LENGTH,
                                      .length = LENGTH,
-                                     .heads = HEADS,
+                                     .head_width = WIDTH / HEADS,
                                      .width = WIDTH,
                                      .vocabulary = 1,
                                      .threads = 1,
@@ -194,7 +194,8 @@ static void run_classifier(const train_exec_t *exec, const void *shape, arrays_t
   int32_t targets[600];
   for (int i = 0; i < s->rows; i++) targets[i] = (int32_t)(i * 977L % s->classes);
   double loss = train_ops_host.classifier(exec, a->in, a->weights, targets, s->rows, s->width,
-                                          s->classes, 0.5f, true, a->d_in, a->sums);
+                                          (train_vocabulary_t){.count = s->classes}, NULL, 0.5f,
+                                          true, a->d_in, a->sums);
   float rounded = (float)loss;
   train_dtype_narrow(exec->dtype, &rounded, 1, a->out);
 }
@@ -208,7 +209,7 @@ Test(classifier, narrow_types_agree_with_float32) {
     size_t ins = (size_t)s->rows * (size_t)s->width, table = (size_t)s->classes * (size_t)s->width;
     const train_ops_sizes_t sizes = {.rows = s->rows,
                                      .length = 1,
-                                     .heads = 1,
+                                     .head_width = 1,
                                      .width = s->width,
                                      .vocabulary = s->classes,
                                      .training = true};

@@ -10,7 +10,8 @@
 #include "reference.h"
 
 #define SEQUENCES 2
-#define LENGTH 5 /* one less than the context, to test shorter sequences */
+#define MANY_SEQUENCES 10000 /* of which arrays are larger than a huge page; not allocated */
+#define LENGTH 5             /* one less than the context, to test shorter sequences */
 
 static const train_model_config_t tiny = {
     .vocabulary = 7, .context = 6, .layers = 2, .heads = 2, .width = 8};
@@ -240,7 +241,7 @@ Test(model, recomputation_needs_less_memory) {
       .vocabulary = 7, .context = 6, .layers = 9, .heads = 2, .width = 8};
   train_layout_t *layout;
   cr_assert_eq(train_layout_create(&deep, &layout), COLL_OK);
-  train_model_options_t options = {.sequences = SEQUENCES};
+  train_model_options_t options = {.sequences = MANY_SEQUENCES};
   size_t needed = train_model_bytes(layout, &options);
   for (int what = 1; what <= TRAIN_RECOMPUTE_BLOCK; what++) {
     options.recompute = (train_recompute_t)what;
@@ -267,6 +268,7 @@ static void check_forward_only(train_precision_t precision) {
     train_model_extend(forward.model, &forward.provider, tokens + at, at, 1, logits[1]);
     cr_assert_arr_eq(logits[0], logits[1], sizeof logits[0], "at %d", at);
   }
+  forward.model->options.sequences = both.model->options.sequences = MANY_SEQUENCES;
   cr_assert_lt(train_model_bytes(forward.layout, &forward.model->options),
                train_model_bytes(both.layout, &both.model->options));
   teardown(&both);

@@ -100,8 +100,8 @@ Test(ops, linear) {
     const shape_t *s = &shapes[i];
     size_t stride = i == 0 ? 1 : i < 3 ? 7 : 299;
     const op_case_t ops[] = {op_case_linear(s), op_case_linear_and_residual(s),
-                             op_case_gelu_and_linear(s)};
-    for (int which = 0; which < 3; which++) check_op(&ops[which], s, stride);
+                             op_case_gelu_and_linear(s), op_case_bias_residual(s)};
+    for (int which = 0; which < 4; which++) check_op(&ops[which], s, stride);
   }
 }
 
@@ -130,8 +130,8 @@ Test(ops, attention) {
   const shape_t shapes[] = {op_shape(2, 5, 2, 6, 0, 7), op_shape(2, 64, 3, 36, 0, 7),
                             op_shape(2, 150, 2, 12, 0, 7)};
   for (int i = 0; i < 3; i++) {
-    const op_case_t op = op_case_attention(&shapes[i]);
-    check_op(&op, &shapes[i], i == 0 ? 1 : 211);
+    const op_case_t ops[] = {op_case_attention(&shapes[i]), op_case_attention_segments(&shapes[i])};
+    for (int which = 0; which < 2; which++) check_op(&ops[which], &shapes[i], i == 0 ? 1 : 211);
   }
 }
 
@@ -185,7 +185,8 @@ Test(ops, classifier_is_finite_for_huge_logits) {
   const int32_t target = 1;
   float d_in[1], d_table[3];
   double loss =
-      train_ops_host.classifier(op_exec(NULL), in, table, &target, 1, 1, 3, 1, true, d_in, d_table);
+      train_ops_host.classifier(op_exec(NULL), in, table, &target, 1, 1,
+                                (train_vocabulary_t){.count = 3}, NULL, 1, true, d_in, d_table);
   cr_assert_float_eq(loss, 2e4, 1e-2);
   cr_assert_float_eq((double)(d_table[0] + d_table[1] + d_table[2]), 0, 1e-6);
   cr_assert_float_eq((double)d_table[1], -1, 1e-6);
@@ -194,8 +195,8 @@ Test(ops, classifier_is_finite_for_huge_logits) {
 Test(ops, scratch_size_is_sufficient) {
   const train_ops_sizes_t small = {.rows = 8,
                                    .length = 8,
-                                   .heads = 2,
                                    .width = 16,
+                                   .head_width = 8,
                                    .vocabulary = 300,
                                    .threads = 2,
                                    .training = true};

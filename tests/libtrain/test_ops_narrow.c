@@ -19,12 +19,16 @@ typedef struct narrow_op {
 } narrow_op_t;
 
 static const narrow_op_t narrow_ops[] = {
-    {op_case_embedding, 1, 0, 0},       {op_case_layernorm, 1, 1, 0},
-    {op_case_linear, 1, 1, 0},          {op_case_linear_and_residual, 1, 1, 0},
+    {op_case_embedding, 1, 0, 0},
+    {op_case_layernorm, 1, 1, 0},
+    {op_case_linear, 1, 1, 0},
+    {op_case_linear_and_residual, 1, 1, 0},
+    {op_case_bias_residual, 1, 0, 0},
     {op_case_gelu_and_linear, 2, 1, 2}, /* the output of GELU is
                                  rounded */
-    {op_case_attention, 2, 12, 0},      /* so are weights and their gradients */
-    {op_case_classifier, 1, 4, 4},      /* and the gradients of logits */
+    {op_case_attention_segments, 2, 12, 0},
+    {op_case_attention, 2, 12, 0}, /* so are weights and their gradients */
+    {op_case_classifier, 1, 4, 4}, /* and the gradients of logits */
 };
 
 static double unit_of(train_dtype_t dtype) {

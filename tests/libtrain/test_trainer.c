@@ -222,6 +222,18 @@ static bool keep_byte(void *context, int32_t byte) {
   return true;
 }
 
+/* A model and its parameters, for train_extender_t. */
+typedef struct extending {
+  train_model_t *model;
+  train_param_provider_t provider;
+} extending_t;
+
+static coll_status_t extend(void *context, const int32_t *tokens, int first, int count,
+                            float *logits) {
+  const extending_t *extending = context;
+  return train_model_extend(extending->model, &extending->provider, tokens, first, count, logits);
+}
+
 Test(trainer, sample_continues_the_training_text) {
   static job_t job[1];
   start_jobs(1, job);
@@ -231,22 +243,25 @@ Test(trainer, sample_continues_the_training_text) {
   check_all_ok(1, job);
   const train_model_options_t options = {.sequences = 1};
   train_arena_t arena = {.layout = job->layout, .parameters = job->parameters};
-  const train_param_provider_t provider = train_arena_provider(&arena);
   const int32_t prompt[] = {0, 's', 't', 'a', 't', 'i', 'c', ' ', 'i'};
-  train_model_t *model;
-  cr_assert_eq(train_model_create(job->layout, &options, &model), COLL_OK);
+  extending_t extending = {.provider = train_arena_provider(&arena)};
+  const train_extender_t extender = {.context = job->layout->config.context,
+                                     .vocabulary = job->layout->config.vocabulary,
+                                     .extend = extend,
+                                     .extending = &extending};
+  cr_assert_eq(train_model_create(job->layout, &options, &extending.model), COLL_OK);
   char text[3][41] = {{0}};
   for (int i = 0; i < 3; i++) {
     char *end = text[i];
     const train_sampling_t sampling = {.temperature = i == 0 ? 0 : 0.7, .seed = 9};
-    cr_assert_eq(train_sample(model, &provider, prompt, sizeof prompt / sizeof prompt[0], 40,
-                              &sampling, keep_byte, &end),
+    cr_assert_eq(train_sample(&extender, prompt, sizeof prompt / sizeof prompt[0], 40, &sampling,
+                              keep_byte, &end),
                  COLL_OK);
     cr_assert_eq(end - text[i], 40);
   }
   cr_assert_eq(strncmp(text[0], "nt x", 4), 0, "'%s'", text[0]);
   cr_assert_str_eq(text[1], text[2]);
   cr_assert_str_neq(text[0], text[1]);
-  train_model_destroy(model);
+  train_model_destroy(extending.model);
   free_jobs(1, job);
 }

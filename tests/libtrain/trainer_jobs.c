@@ -67,6 +67,7 @@ static void on_step(void *context, const train_step_t *step) {
   job->losses[at] = (float)step->loss;
   job->skipped[at] = step->skipped;
   job->scales[at] = step->loss_scale;
+  job->overlaps[at] = step->tensor_overlap;
   if (flat.read(flat.context, TRAIN_PARAMETERS, 0, count, parameters) == COLL_OK) {
     job->digests[at] = train_random_digest(0, parameters, count * sizeof *parameters);
   }
@@ -82,21 +83,51 @@ static void on_evaluation(void *context, const train_step_t *step,
   }
 }
 
+static void on_overlap(void *context, const train_overlap_choice_t *choice) {
+  job_t *job = context;
+  job->choices++;
+  job->chosen = train_overlap_candidates[choice->chosen];
+}
+
+static int at_least_1(int value) {
+  return value > 0 ? value : 1;
+}
+
+/* Divides the ranks. One that has data ranks only needs no mesh. */
+static coll_status_t open_ranks(job_t *job) {
+  const train_mesh_options_t options = {
+      .size = {[TRAIN_MESH_TP] = at_least_1(job->tp), [TRAIN_MESH_PP] = at_least_1(job->pp)}};
+  train_group_t all;
+  train_mesh_shape_t shape;
+  train_placement_t placement;
+  COLL_TRY(train_group_init(job->comm, &all));
+  job->ranks = train_ranks_data_parallel(&all);
+  if (job->tp < 2 && job->pp < 2) return COLL_OK;
+  COLL_TRY(train_mesh_shape_init(&options, all.size, &shape));
+  COLL_TRY(train_placement_init(all.size, NULL, &placement));
+  COLL_TRY(train_mesh_create(&all, &shape, &placement, &job->mesh));
+  job->ranks = train_ranks_of_mesh(job->mesh, false, TRAIN_CONTEXT_RING);
+  return COLL_OK;
+}
+
+static coll_status_t create_store(job_t *job, const train_model_config_t *config) {
+  train_part_t part = train_part_whole(config->layers);
+  if (job->mesh != NULL) part = train_ranks_part(job->mesh, config->layers, 1);
+  COLL_TRY(train_layout_create_part(config, &part, &job->layout));
+  return train_store_create(job->layout, &job->ranks.data, &job->store_options, &job->store);
+}
+
 /* Creates the store and initializes it, from a seed or a checkpoint. */
-static coll_status_t open_store(job_t *job, const train_group_t *group) {
+static coll_status_t open_store(job_t *job) {
   if (job->resume == NULL) {
-    COLL_TRY(train_layout_create(&trainer_config, &job->layout));
-    COLL_TRY(train_store_create(job->layout, group, &job->store_options, &job->store));
+    COLL_TRY(create_store(job, &trainer_config));
     return train_store_initialize(job->store, 11);
   }
   train_model_file_t *file;
   COLL_TRY(train_model_file_open(job->resume, &file));
   job->metadata.position = file->metadata.position;
   job->metadata.loss_scale = file->metadata.loss_scale;
-  coll_status_t status = train_layout_create(&file->metadata.config, &job->layout);
-  if (status == COLL_OK) {
-    status = train_store_create(job->layout, group, &job->store_options, &job->store);
-  }
+  coll_status_t status = create_store(job, &file->metadata.config);
   if (status == COLL_OK) status = train_store_load(job->store, &file->flat);
   train_model_file_close(file);
   return status;
@@ -119,33 +150,34 @@ static void faulty_linear_backward(const train_exec_t *exec, const train_linear_
                                    float *d_bias) {
   train_ops_host.linear_backward(exec, linear, d_out, in, rows, weight, hidden, overwrite, d_in,
                                  d_weight, d_bias);
-  if (linear->out_width == 4 * trainer_config.width && is_faulty(FAULT_GRADIENT)) {
+  bool hidden_layer = linear->out_width * at_least_1(running->tp) == 4 * trainer_config.width;
+  if (hidden_layer && is_faulty(FAULT_GRADIENT)) {
     d_weight[7] = INFINITY;
   }
 }
 
 static double faulty_classifier(const train_exec_t *exec, const void *in, const void *table,
-                                const int32_t *targets, int rows, int width, int classes,
-                                float scale, bool overwrite, void *d_in, float *d_table) {
-  double loss = train_ops_host.classifier(exec, in, table, targets, rows, width, classes, scale,
-                                          overwrite, d_in, d_table);
+                                const int32_t *targets, int rows, int width,
+                                train_vocabulary_t classes, const train_parts_t *parts, float scale,
+                                bool overwrite, void *d_in, float *d_table) {
+  double loss = train_ops_host.classifier(exec, in, table, targets, rows, width, classes, parts,
+                                          scale, overwrite, d_in, d_table);
   bool training = d_in != NULL;
   return training && is_faulty(FAULT_LOSS) ? (double)NAN : loss;
 }
 
 static coll_status_t run_rank(job_t *job) {
-  train_group_t group;
-  COLL_TRY(train_group_init(job->comm, &group));
   train_ops_t ops = train_ops_host;
   ops.linear_backward = faulty_linear_backward;
   ops.classifier = faulty_classifier;
   job->options.model.ops = &ops;
-  job->options.model.sequences = job->options.batch / group.size / job->micro_batches;
-  COLL_TRY(open_store(job, &group));
+  COLL_TRY(open_ranks(job));
+  job->options.model.sequences = job->options.batch / job->ranks.shares / job->micro_batches;
+  COLL_TRY(open_store(job));
   const train_observer_t observer = {
-      .on_step = on_step, .on_evaluation = on_evaluation, .context = job};
-  COLL_TRY(train_run(&job->options, &trainer_corpus, &group, &observer, job->store, &job->metadata,
-                     &job->result));
+      .on_step = on_step, .on_evaluation = on_evaluation, .on_overlap = on_overlap, .context = job};
+  COLL_TRY(train_run(&job->options, &trainer_corpus, &job->ranks, &observer, job->store,
+                     &job->metadata, &job->result));
   const train_flat_t flat = train_store_flat(job->store);
   job->parameters = malloc(job->layout->parameter_count * sizeof(float));
   return flat.read(flat.context, TRAIN_PARAMETERS, 0, job->layout->parameter_count,
@@ -171,6 +203,7 @@ void run_jobs(int size, job_t *jobs) {
   for (int rank = 0; rank < size; rank++) jobs[rank].comm = comms[rank];
   cr_assert(harness_run_threads(size, TIMEOUT_MS, rank_body, jobs, &result), "%s", result.text);
   for (int rank = 0; rank < size; rank++) train_store_destroy(jobs[rank].store);
+  for (int rank = 0; rank < size; rank++) train_mesh_destroy(jobs[rank].mesh);
   for (int rank = 0; rank < size; rank++) coll_comm_destroy(comms[rank]);
 }
 

@@ -8,6 +8,7 @@
 #include <coll.h>
 
 #include "folder.h"
+#include "libtrain/mesh/mesh.h"
 #include "libtrain/trainer.h"
 
 #define RANKS_MAX 4
@@ -37,19 +38,24 @@ typedef struct job {
   train_options_t options;
   train_store_options_t store_options;
   int micro_batches;
+  int tp, pp;         /* tensor ranks and stages; 0: 1. The other ranks are data ranks */
   const char *resume; /* NULL: a new model */
   coll_status_t status;
   char message[512];
   float losses[STEPS_MAX];
   bool skipped[STEPS_MAX];
-  uint64_t digests[STEPS_MAX]; /* of the parameters after each step */
+  uint64_t digests[STEPS_MAX]; /* of the part's parameters after each step */
   double scales[STEPS_MAX];    /* the loss scale */
+  int overlaps[STEPS_MAX];     /* of the tensor axis */
+  int choices, chosen;         /* how often its choice was made, and which */
   int rank;
   fault_t fault;
   train_metadata_t metadata;
-  train_layout_t *layout;
+  train_mesh_t *mesh; /* NULL: data ranks only */
+  train_ranks_t ranks;
+  train_layout_t *layout; /* of this rank's part of the model */
   train_store_t *store;
-  float *parameters; /* all of them, at the end */
+  float *parameters; /* all of the part, at the end */
   train_result_t result;
   const char *copy; /* hard link to the checkpoint made halfway through the run */
   bool copied;

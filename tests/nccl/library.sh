@@ -34,8 +34,12 @@ ok "loaded by name from LD_LIBRARY_PATH"
 if command -v python3 >/dev/null; then
   python3 "$folder/load.py" "$library" >out 2>err
   ok "loaded by Python's ctypes"
+  python3 "$folder/users.py" --check "$library" >out 2>err
+  ok "has what PyTorch, CuPy, vLLM and nccl4py look up"
+  sed 's/^/# /' out
 else
   ok "loaded by Python's ctypes # SKIP no python3 here"
+  ok "has what PyTorch, CuPy, vLLM and nccl4py look up # SKIP no python3 here"
 fi
 
 tap_end

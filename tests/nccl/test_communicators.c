@@ -23,7 +23,8 @@ static int try_out(ncclComm_t comm) {
 static int non_blocking(int rank, int size, void *context) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   ncclUniqueId *id = harness_board();
-  ncclComm_t comm = NULL, half = NULL;
+  ncclComm_t comm = NULL, half = NULL, smaller = NULL;
+  int last = size - 1, new_rank;
   (void)context;
   config.blocking = 0;
   if (rank == 0) NCCL_OK(ncclGetUniqueId(id));
@@ -36,6 +37,13 @@ static int non_blocking(int rank, int size, void *context) {
   NCCL_OK(nccl_test_wait(comm));
   NCCL_OK(nccl_test_wait(half));
   if (try_out(half) || try_out(comm)) return 1;
+  if (rank != last) {
+    NCCL_RESULT(ncclInProgress, ncclCommShrink(comm, &last, 1, &smaller, NULL, 0));
+    NCCL_OK(nccl_test_wait(comm));
+    NCCL_OK(ncclCommUserRank(smaller, &new_rank)); /* so it is made, too */
+    if (try_out(smaller)) return 1;
+    NCCL_OK(ncclCommDestroy(smaller));
+  }
   NCCL_RESULT(ncclInProgress, ncclCommFinalize(half));
   NCCL_OK(nccl_test_wait(half));
   NCCL_OK(ncclCommDestroy(half));

@@ -15,9 +15,9 @@ static int refusals(int rank, int size, void *context) {
   int value = 1;
   (void)rank, (void)size, (void)context;
   NCCL_OK(ncclCommInitAll(&comm, 1, NULL));
-  NCCL_RESULT(ncclInvalidUsage, ncclAllReduce(&value, &value, 1, ncclInt, ncclSum, comm,
-                                              (cudaStream_t)(void *)&value));
-  NCCL_REQUIRE(strstr(ncclGetLastError(comm), "streams") != NULL);
+  NCCL_RESULT(ncclUnhandledCudaError, ncclAllReduce(&value, &value, 1, ncclInt, ncclSum, comm,
+                                                    (cudaStream_t)(void *)&value));
+  NCCL_REQUIRE(strstr(ncclGetLastError(comm), "stream") != NULL);
   NCCL_RESULT(ncclInvalidArgument,
               ncclAllReduce(&value, &value, 1, ncclNumTypes, ncclSum, comm, NULL));
   NCCL_RESULT(ncclInvalidArgument,
@@ -35,7 +35,8 @@ Test(nccl_refusals, arguments) {
   NCCL_RUN(1, refusals);
 }
 
-/* With a stand-in for CUDA's driver in the process, to which some addresses are a GPU's. */
+/* With a driver in the process that says that some addresses are a GPU's, and is good for nothing
+ * else. */
 static int device_memory(int rank, int size, void *context) {
   static char gpu[2][64];
   ncclComm_t comm;
@@ -50,9 +51,10 @@ static int device_memory(int rank, int size, void *context) {
   *managed = gpu[1];
   NCCL_OK(ncclCommInitAll(&comm, 1, NULL));
   NCCL_RESULT(ncclUnhandledCudaError, ncclBcast(gpu[0], 1, ncclInt, 0, comm, NULL));
-  NCCL_REQUIRE(strstr(ncclGetLastError(comm), "GPU") != NULL);
-  NCCL_RESULT(ncclUnhandledCudaError, ncclCommRegister(comm, gpu[0], 64, &handle));
-  NCCL_OK(ncclBcast(gpu[1], 1, ncclInt, 0, comm, NULL));
+  NCCL_REQUIRE(strstr(ncclGetLastError(comm), "is not NVIDIA's driver") != NULL);
+  NCCL_RESULT(ncclUnhandledCudaError, ncclBcast(gpu[1], 1, ncclInt, 0, comm, NULL));
+  NCCL_OK(ncclCommRegister(comm, gpu[0], 64, &handle));
+  NCCL_OK(ncclCommDeregister(comm, handle));
   NCCL_OK(ncclCommDestroy(comm));
   return 0;
 }
@@ -138,6 +140,36 @@ static int variables(int rank, int size, void *context) {
 
 Test(nccl_refusals, variables) {
   NCCL_RUN(1, variables);
+}
+
+/* NCCL_PROTO, and what it becomes; NULL: nothing. */
+typedef struct protocol_names {
+  const char *nccl, *coll;
+} protocol_names_t;
+
+static int translate_protocols(int rank, int size, void *context) {
+  const protocol_names_t *names = context;
+  ncclUniqueId id;
+  (void)rank, (void)size;
+  unsetenv("COLL_CUDA_PROTOCOLS");
+  setenv("NCCL_PROTO", names->nccl, 1);
+  NCCL_OK(ncclGetUniqueId(&id));
+  const char *found = getenv("COLL_CUDA_PROTOCOLS");
+  if (names->coll == NULL) return found != NULL;
+  NCCL_REQUIRE(has("COLL_CUDA_PROTOCOLS", names->coll));
+  return 0;
+}
+
+Test(nccl_refusals, protocols) {
+  static protocol_names_t all[] = {
+      {"Simple", "simple"},    {"LL,Simple", "simple,ll"}, {"ll128", "simple,ll128"},
+      {"^LL128", "simple,ll"}, {"^LL,LL128", "simple"},    {"LL,LL128", "simple,ll,ll128"},
+      {"allreduce:LL", NULL},
+  };
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    harness_result_t result;
+    cr_assert(harness_run(1, 20000, translate_protocols, &all[i], &result), "%s", result.text);
+  }
 }
 
 static int fixed_id(int rank, int size, void *context) {

@@ -102,7 +102,7 @@ if why=$(hosts_may); then
     all --algo all --counts 1,1001 -n 0 -w 1 && right
   ok "the same over TCP alone"
 else
-  ok "two namespaces of two ranks # SKIP $why"
+  tap_skip "two namespaces of two ranks" "$why"
 fi
 
 tap_end

@@ -1,8 +1,8 @@
 # Hosts of a test: network namespaces h1, h2, ... of this machine, each with an interface eth0 of
 # address 10.77.0.N on one bridge. Their names begin with a prefix of this process, so that tests
-# that run at the same time have different ones.
+# that run at the same time have different ones. (No such prefix is the beginning of another.)
 
-prefix=coll$$
+prefix=coll$$x
 
 # hosts_may: whether this system lets us make them; prints why not.
 hosts_may() {
@@ -56,6 +56,14 @@ hosts_remove() {
   for name in $(ip netns list | awk -v prefix="$prefix" 'index($1, prefix) == 1 { print $1 }'); do
     ip netns del "$name"
   done
+}
+
+# on HOST COMMAND...: runs it on one of the hosts, with that name as the host's name.
+on() {
+  on_host=$1
+  shift
+  ip netns exec "$prefix$on_host" unshare --uts sh -c 'hostname "$1"; shift; exec "$@"' - \
+    "$on_host" "$@"
 }
 
 # on_hosts HOSTS RANKS COMMAND...: RANKS ranks of the command on each of the first hosts, whose

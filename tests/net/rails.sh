@@ -18,6 +18,11 @@ why=$(hosts_may) || {
 }
 trap 'hosts_remove; rm -rf "$dir"' EXIT
 
+# Other tests may run beside a build with a sanitizer, where times are not compared.
+sanitizer=$(sanitizer_of "$collbench")
+patience=$(patience_of "$collbench")
+as_fast() { [ "$sanitizer" != none ] || [ $((whole * 10)) -lt $((one * 13)) ]; }
+
 now_ms() { echo $(($(date +%s%N) / 1000000)); }
 on_bridge() { ip -n "${prefix}b" "$@"; }
 
@@ -74,9 +79,35 @@ sent_mib() {
   echo $((bytes >> 20))
 }
 
-hosts_make 2
-hosts_connect 1
-shape "${mbit}mbit"
+# hosts_make_two: with two interfaces each.
+hosts_make_two() {
+  hosts_make 2
+  hosts_connect 1
+  shape "${mbit}mbit"
+}
+
+# On hosts of its own, as it mostly waits, beside cases that are not timed: what is short takes the
+# first interface, and nothing is under way by the second one when it fails.
+idle_interface() {
+  mkdir idle && cd idle || return 1
+  prefix=${prefix}i
+  trap hosts_remove EXIT
+  hosts_make_two
+  begin eth0,eth1 1000000 1000
+  on_bridge link set h2.1 down
+  sleep 4 # until the kernel has given it up
+  on_bridge link set h2.1 up
+  sleep 6 # until it was tried again
+  on_bridge link set h2 down
+  sleep 5
+  kill -0 $job
+  goes_on=$?
+  kill $job
+  wait $job
+  return $goes_on
+}
+
+hosts_make_two
 
 begin eth0 $calls
 end
@@ -88,18 +119,20 @@ said "one interface"
 before=$(sent_mib 1)
 begin eth0,eth1 $((2 * calls))
 end
-exact && [ $((whole * 10)) -lt $((one * 13)) ] && [ $(($(sent_mib 1) - before)) -gt $((3 * calls)) ]
+exact && as_fast && [ $(($(sent_mib 1) - before)) -gt $((3 * calls)) ]
 ok "two interfaces carry twice as much"
 said "two interfaces, twice the calls"
 
 begin eth0,eth1 $calls
 on_bridge link set h2.1 down
 end
-exact && [ $((whole * 10)) -lt $((one * 13)) ]
+exact && as_fast
 ok "one interface fails for good: an exact result, by the other"
 said "one of two interfaces down"
 on_bridge link set h2.1 up
 
+(idle_interface) &
+idle=$!
 begin eth0,eth1 $((2 * calls))
 for _ in 1 2 3; do
   on_bridge link set h1.1 down
@@ -119,25 +152,11 @@ begin eth0,eth1 1000000
 on_bridge link set h2.1 down
 on_bridge link set h2 down
 end
-[ $code -ne 0 ] && [ $took -lt 8000 ] &&
+[ $code -ne 0 ] && [ $took -lt $((8000 * patience)) ] &&
   grep -Eq 'rank [01] \(pid [0-9]+\) is lost, because its host 10\.7[78]\.0\.[12] ' err
 ok "both interfaces fail: the rank is lost"
 said "both interfaces down"
 on_bridge link set h2.1 up
-on_bridge link set h2 up
-
-# What is short takes the first interface: nothing is under way by the second one when it fails.
-begin eth0,eth1 1000000 1000
-on_bridge link set h2.1 down
-sleep 4 # until the kernel has given it up
-on_bridge link set h2.1 up
-sleep 6 # until it was tried again
-on_bridge link set h2 down
-sleep 5
-kill -0 $job
-ok "an idle interface that failed for a while is used again"
-kill $job
-end
 on_bridge link set h2 up
 
 # reset: all connections between the hosts that are established, as by a firewall.
@@ -188,4 +207,6 @@ else
   done
 fi
 
+wait $idle
+ok "an idle interface that failed for a while is used again"
 tap_end

@@ -87,7 +87,7 @@ ok "wrong files are named"
 ok "docs/pictures are what tools/pictures draws"
 
 [ "$(find "$source/docs/pictures" -size +64k | wc -l)" = 0 ] && for each in made/*.svg; do
-  is_xml "$each" && grep -qF "pictures/${each#made/}" "$source/docs/pictures.md" || break
+  is_xml "$each" && cat "$source"/docs/*.md | grep -qF "pictures/${each#made/}" || break
 done
 ok "pictures are small, and all are shown"
 tap_end

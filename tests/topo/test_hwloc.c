@@ -7,6 +7,7 @@
 
 #include "topo/check.h"
 #include "topo/hwloc_graph.h"
+#include "topo/kinds_build.h"
 #include "topo/paths.h"
 #include "topo/place.h"
 

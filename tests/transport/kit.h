@@ -81,11 +81,18 @@ int transport_case_death(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_aborts(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_aborts_at_once(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_abort_wakes(const transport_fixture_t *fixture, transport_t **end);
+/* descriptors.c */
+int transport_case_descriptors(const transport_fixture_t *fixture, transport_t **end);
+int transport_case_descriptor_wakes(const transport_fixture_t *fixture, transport_t **end);
+int transport_case_descriptors_left(const transport_fixture_t *fixture, transport_t **end);
 /* gets.c */
 int transport_case_gets(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_get_kinds(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_get_death(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_no_gets(const transport_fixture_t *fixture, transport_t **end);
+/* fetches.c */
+int transport_case_fetches(const transport_fixture_t *fixture, transport_t **end);
+int transport_case_stopped_fetches(const transport_fixture_t *fixture, transport_t **end);
 /* records.c */
 int transport_case_records(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_pending_in(const transport_fixture_t *fixture, transport_t **end);
@@ -180,6 +187,15 @@ int transport_case_pending_out(const transport_fixture_t *fixture, transport_t *
   Test(suite, holds_the_p2p_capacity) {                       \
     run(&(fixture), 2, transport_case_p2p_capacity);          \
   }                                                           \
+  Test(suite, passes_descriptors) {                           \
+    run(&(fixture), 4, transport_case_descriptors);           \
+  }                                                           \
+  Test(suite, closes_descriptors_that_nobody_takes) {         \
+    run(&(fixture), 3, transport_case_descriptors_left);      \
+  }                                                           \
+  Test(suite, wakes_a_sleeper_for_a_descriptor) {             \
+    run(&(fixture), 2, transport_case_descriptor_wakes);      \
+  }                                                           \
   Test(suite, exposes_recorders) {                            \
     run(&(fixture), 3, transport_case_records);               \
   }                                                           \
@@ -210,6 +226,15 @@ int transport_case_pending_out(const transport_fixture_t *fixture, transport_t *
   }                                                                                   \
   Test(suite##_threads, gets_nothing_from_threads) {                                  \
     transport_kit_threads(&(fixture), 3, transport_case_no_gets);                     \
+  }
+
+/* Cases of transports between hosts that fetch. */
+#define TRANSPORT_KIT_FETCHES(suite, fixture, run)      \
+  Test(suite, fetches_exact_bytes) {                    \
+    run(&(fixture), 3, transport_case_fetches);         \
+  }                                                     \
+  Test(suite, stops_fetches) {                          \
+    run(&(fixture), 4, transport_case_stopped_fetches); \
   }
 
 #define TRANSPORT_KIT(suite, fixture)                                       \

@@ -2,7 +2,7 @@
  * A rank that wants to send asks for the name of the peer's socket by a note, connects, and says
  * who it is. Each direction has a connection of its own. A packet carries the time from which it
  * counts as arrived; until then it waits in the receiver's queue, and the sender counts it as
- * unsent.
+ * unsent. A fetch reads the peer's process in parts that take such a time each.
  */
 #include "transport/packet_fabric.h"
 
@@ -19,6 +19,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "transport/get.h"
 
 #define BUFFER_BYTES (8 << 20)
 #define LISTENER_EVENT UINT32_MAX
@@ -51,8 +52,23 @@ typedef struct link {
   bool gone;
 } link_t;
 
+/* A fetch under way. Its part is read when it is due. */
+typedef struct packet_fetch {
+  transport_fetch_t base;
+  struct packet_fetch *next;
+  int peer;
+  transport_exposure_t from; /* key: the peer's process */
+  char *dst;
+  size_t bytes, copied;
+  uint64_t due_ns;
+} packet_fetch_t;
+
+#define PART_BYTES ((size_t)100000)
+
 typedef struct packet_fabric {
   tcp_fabric_t fabric;
+  packet_fetch_t *fetches;
+  int exposed;   /* buffers */
   link_t *links; /* [size], once attached; made by the first call */
   struct sockaddr_un name;
   socklen_t name_bytes;
@@ -106,7 +122,7 @@ static coll_status_t make_packet(const packet_head_t *head, size_t payload_bytes
   return COLL_OK;
 }
 
-/* ---- connecting -----------------------------------------------------------------------------*/
+/* ---- links and the timer ---------------------------------------------------------------------*/
 
 static coll_status_t make_links(packet_fabric_t *self) {
   if (self->links != NULL) return COLL_OK;
@@ -129,11 +145,93 @@ static void set_timer(packet_fabric_t *self) {
     earlier(&first_ns, link->connect_ns);
     if (link->arrived.first != NULL) earlier(&first_ns, link->arrived.first->head.due_ns);
   }
+  for (const packet_fetch_t *fetch = self->fetches; fetch != NULL; fetch = fetch->next) {
+    if (fetch->copied < fetch->bytes) earlier(&first_ns, fetch->due_ns);
+  }
   if (first_ns != UINT64_MAX) {
     at.it_value.tv_nsec = first_ns > now_ns ? (long)(first_ns - now_ns) : 1;
   }
   timerfd_settime(self->timer, 0, &at, NULL); /* which also forgets that it has expired */
 }
+
+/* ---- fetches --------------------------------------------------------------------------------*/
+
+static packet_fetch_t *fetch_of(transport_fetch_t *fetch) {
+  return (packet_fetch_t *)(void *)fetch;
+}
+
+static coll_status_t packet_expose(tcp_fabric_t *fabric, int peer, const void *data, size_t bytes,
+                                   transport_exposure_t *exposure, bool *exposed) {
+  (void)peer, (void)bytes;
+  *exposure = (transport_exposure_t){
+      .address = (uintptr_t)data, .keys = {(uint32_t)getpid()}, .handle = 47};
+  *exposed = true;
+  self_of(fabric)->exposed++;
+  return COLL_OK;
+}
+
+static void packet_disconnect(tcp_fabric_t *fabric, int peer);
+
+static void packet_withdraw(tcp_fabric_t *fabric, int peer, const transport_exposure_t *exposure,
+                            bool is_fetched) {
+  if (!is_fetched) packet_disconnect(fabric, peer);
+  if (exposure->handle != 47 || self_of(fabric)->exposed-- == 0) abort();
+}
+
+static coll_status_t packet_fetch(tcp_fabric_t *fabric, int peer,
+                                  const transport_exposure_t *exposure, void *dst, size_t bytes,
+                                  transport_fetch_t **fetch) {
+  packet_fabric_t *self = self_of(fabric);
+  packet_fetch_t *made = NULL;
+  COLL_TRY(base_alloc(1, sizeof *made, "a fetch", (void **)&made));
+  *made = (packet_fetch_t){.next = self->fetches,
+                           .peer = peer,
+                           .from = *exposure,
+                           .dst = dst,
+                           .bytes = bytes,
+                           .due_ns = base_clock_now_ns() + random_delay_ns(self)};
+  self->fetches = made;
+  *fetch = &made->base;
+  set_timer(self);
+  return COLL_OK;
+}
+
+static void read_parts(packet_fabric_t *self) {
+  for (packet_fetch_t *fetch = self->fetches; fetch != NULL; fetch = fetch->next) {
+    size_t left = fetch->bytes - fetch->copied, part = left < PART_BYTES ? left : PART_BYTES;
+    bool gone = false;
+    if (part == 0 || self->links[fetch->peer].gone || base_clock_now_ns() < fetch->due_ns) continue;
+    if (transport_get((int)fetch->from.keys[0], fetch->dst + fetch->copied,
+                      fetch->from.address + fetch->copied, part, &gone) != COLL_OK ||
+        gone) {
+      continue;
+    }
+    fetch->copied += part;
+    fetch->due_ns = base_clock_now_ns() + random_delay_ns(self);
+    tcp_fabric_fetched(self->fabric.end);
+  }
+}
+
+static void end_fetch(packet_fabric_t *self, packet_fetch_t *fetch) {
+  packet_fetch_t **at = &self->fetches;
+  while (*at != fetch) at = &(*at)->next;
+  *at = fetch->next;
+  free(fetch);
+}
+
+static coll_status_t packet_advance(tcp_fabric_t *fabric, transport_fetch_t *base, bool *done) {
+  packet_fetch_t *fetch = fetch_of(base);
+  *done = fetch->copied == fetch->bytes;
+  if (*done) end_fetch(self_of(fabric), fetch);
+  return COLL_OK;
+}
+
+static void packet_stop(tcp_fabric_t *fabric, transport_fetch_t *base) {
+  packet_disconnect(fabric, fetch_of(base)->peer);
+  end_fetch(self_of(fabric), fetch_of(base));
+}
+
+/* ---- connecting -----------------------------------------------------------------------------*/
 
 static coll_status_t packet_connect(tcp_fabric_t *fabric, int peer) {
   const char ask = '?';
@@ -294,6 +392,7 @@ static coll_status_t packet_progress(tcp_fabric_t *fabric) {
     }
     COLL_TRY(deliver(self, peer));
   }
+  read_parts(self);
   set_timer(self);
   return COLL_OK;
 }
@@ -342,6 +441,11 @@ static const tcp_fabric_ops_t packet_ops = {
     .progress = packet_progress,
     .arm = packet_arm,
     .is_unsent = packet_is_unsent,
+    .expose = packet_expose,
+    .withdraw = packet_withdraw,
+    .fetch = packet_fetch,
+    .advance = packet_advance,
+    .stop = packet_stop,
     .disconnect = packet_disconnect,
     .destroy = packet_destroy,
 };

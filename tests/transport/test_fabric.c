@@ -95,6 +95,10 @@ TRANSPORT_KIT_ANY(fabric_tree, tree, transport_kit_processes, 4)
 TRANSPORT_KIT_PEERS(fabric_tree, tree, transport_kit_processes)
 TRANSPORT_KIT_PEERS(fabric_of_some, without_1, transport_kit_processes)
 
+TRANSPORT_KIT_FETCHES(fabric_threads, all, transport_kit_threads)
+TRANSPORT_KIT_FETCHES(fabric_processes, all, transport_kit_processes)
+TRANSPORT_KIT_FETCHES(fabric_tree, tree, transport_kit_processes)
+
 Test(fabric_processes, detects_a_death) {
   transport_kit_with_death(&all, 3, transport_case_death);
 }

@@ -118,6 +118,10 @@ Test(unsupported, reports_unsupported_for_operations) {
   cr_assert_eq(t.ops->signal(port, &call, &done), COLL_ERROR_UNSUPPORTED);
   cr_assert_eq(t.ops->wait(port, &call, &done), COLL_ERROR_UNSUPPORTED);
   cr_assert_eq(t.ops->get(&t, 0, NULL, 0, 0, &done), COLL_ERROR_UNSUPPORTED);
+  int descriptor;
+  cr_assert_eq(t.ops->pass_descriptor(&t, 0, 1, 0, &done), COLL_ERROR_UNSUPPORTED);
+  cr_assert_not_null(strstr(base_last_error(), "cannot pass file descriptors"));
+  cr_assert_eq(t.ops->take_descriptor(&t, 0, 1, &descriptor, &done), COLL_ERROR_UNSUPPORTED);
 }
 
 Test(unsupported, returns_nothing_elsewhere) {

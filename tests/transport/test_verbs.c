@@ -1,5 +1,6 @@
 /* The kit on RDMA devices, where this machine has one, and the choice among devices anywhere. */
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +8,10 @@
 #include "transport/kit.h"
 #include "transport/tcp/tcp.h"
 #include "transport/verbs/choose.h"
+#include "transport/verbs/end.h"
 #include "transport/verbs/verbs.h"
+
+static tcp_fabric_t *joined; /* of this process */
 
 /* ---- the kit --------------------------------------------------------------------------------*/
 
@@ -20,6 +24,7 @@ static coll_status_t join(int rank, int size, void *board, transport_t **end) {
   for (int peer = 0; peer < size; peer++) has_fabric[peer] = true;
   COLL_TRY(tcp_listen(&listener, "", &names[rank]));
   COLL_TRY(transport_verbs_open(&fabric));
+  joined = fabric;
   harness_barrier();
   const base_secret_t secret = {.bytes = {47, 11}};
   const tcp_group_t group = {.rank = rank,
@@ -39,16 +44,17 @@ static coll_status_t make(int size, transport_t *ends[]) {
   return transport_tcp_create_local(size, fabrics, ends);
 }
 
-static const transport_fixture_t fixture = {
-    .size_max = HARNESS_RANKS_MAX,
-    .make = make,
-    .join = join,
-    .alloc = transport_kit_private_alloc,
-    .release = transport_kit_private_release,
-};
+#define FIXTURE(how)                                                               \
+  {                                                                                \
+    .size_max = HARNESS_RANKS_MAX, .make = make, .join = how,                      \
+    .alloc = transport_kit_private_alloc, .release = transport_kit_private_release \
+  }
+
+static const transport_fixture_t fixture = FIXTURE(join);
 
 static void skip_without_device(void) {
   tcp_fabric_t *fabric;
+  setenv("COLL_IB_FETCH_MIN", "0", 1);
   if (transport_verbs_open(&fabric) != COLL_OK) cr_skip_test("%s", base_last_error());
   fabric->ops->destroy(fabric);
 }
@@ -60,6 +66,60 @@ TRANSPORT_KIT_ANY(verbs_threads, fixture, transport_kit_threads, 2)
 TRANSPORT_KIT_PEERS(verbs_threads, fixture, transport_kit_threads)
 TRANSPORT_KIT_ANY(verbs_processes, fixture, transport_kit_processes, 2)
 TRANSPORT_KIT_PEERS(verbs_processes, fixture, transport_kit_processes)
+
+TRANSPORT_KIT_FETCHES(verbs_threads, fixture, transport_kit_threads)
+TRANSPORT_KIT_FETCHES(verbs_processes, fixture, transport_kit_processes)
+
+/* Parts alternate between queue pairs, of which the ranks want different numbers. */
+static coll_status_t join_several(int rank, int size, void *board, transport_t **end) {
+  setenv("COLL_IB_QPS", rank == 1 ? "2" : "4", 1);
+  return join(rank, size, board, end);
+}
+
+static const transport_fixture_t several = FIXTURE(join_several);
+
+TestSuite(verbs_several_qps, .init = skip_without_device);
+TRANSPORT_KIT_FETCHES(verbs_several_qps, several, transport_kit_processes)
+
+/* The same by two rails, if there are two devices. */
+static coll_status_t join_by_rails(int rank, int size, void *board, transport_t **end) {
+  setenv("COLL_IB_RAILS", "2", 1);
+  return join_several(rank, size, board, end);
+}
+
+static const transport_fixture_t rails = FIXTURE(join_by_rails);
+
+TestSuite(verbs_rails, .init = skip_without_device);
+TRANSPORT_KIT_FETCHES(verbs_rails, rails, transport_kit_processes)
+
+/* As an error of the device would do while parts are under way by the second queue pair. It reads
+ * what the rank's thread writes, to find the moment. */
+static void *fail_second_queue_pair(void *fabric) {
+  verbs_t *verbs = fabric;
+  struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+  uint64_t deadline_ns = base_clock_now_ns() + UINT64_C(60000000000);
+  int peer = 1 - verbs->fabric.rank;
+  while (verbs->pairs == NULL || verbs->pairs[peer].qps[1].parts == 0) {
+    if (base_clock_now_ns() > deadline_ns) abort();
+    base_clock_sleep_ns(500000);
+  }
+  (void)verbs->lib->ibv_modify_qp(verbs->pairs[peer].qps[1].qp, &attr, IBV_QP_STATE);
+  return NULL;
+}
+
+static coll_status_t join_and_fail(int rank, int size, void *board, transport_t **end) {
+  pthread_t thread;
+  COLL_TRY(join_by_rails(rank, size, board, end));
+  if (pthread_create(&thread, NULL, fail_second_queue_pair, joined) != 0) return COLL_ERROR_SYSTEM;
+  pthread_detach(thread);
+  return COLL_OK;
+}
+
+static const transport_fixture_t failing_rails = FIXTURE(join_and_fail);
+
+Test(verbs_rails, others_carry_what_a_queue_pair_fails_to) {
+  transport_kit_processes(&failing_rails, 2, transport_case_fetches);
+}
 
 Test(verbs_processes, detects_a_death) {
   transport_kit_with_death(&fixture, 3, transport_case_death);

@@ -51,16 +51,22 @@ Test(sched_sim, alternating_executors_need_fewer_switches) {
   expect_per_call(switches(COLL_ALLREDUCE, "staged_by_two", 4, 2), 2);
 }
 
-Test(sched_sim, detects_uneven_work) {
+/* The root of a broadcast that pushes does all of the work. */
+Test(sched_sim, counts_the_work_of_the_busiest_rank) {
   static const struct {
+    coll_collective_t collective;
     const char *name;
-    bool uneven;
-  } plans[] = {{"allpairs", false}, {"twophase_push", false}, {"mapped_by_two", true}};
+    int64_t busiest; /* the work of how many of 8 ranks it does */
+  } plans[] = {{COLL_ALLREDUCE, "allpairs", 1},
+               {COLL_ALLREDUCE, "twophase_push", 1},
+               {COLL_ALLREDUCE, "mapped_by_two", 4},
+               {COLL_BROADCAST, "mapped_push", 8}};
   for (size_t i = 0; i < sizeof plans / sizeof plans[0]; i++) {
     tune_profile_t profile = {0};
-    cr_assert_eq(algo_find(COLL_ALLREDUCE, plans[i].name, &profile.algo), COLL_OK);
+    cr_assert_eq(algo_find(plans[i].collective, plans[i].name, &profile.algo), COLL_OK);
     cr_assert_eq(tune_sched_sim(&profile, 8, 2), COLL_OK);
-    cr_expect_eq(profile.uneven, plans[i].uneven, "%s", plans[i].name);
+    cr_expect_eq(profile.max_work * 8, plans[i].busiest * profile.work, "%s: %d of %d",
+                 plans[i].name, (int)profile.max_work, (int)profile.work);
   }
 }
 

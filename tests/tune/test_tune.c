@@ -108,6 +108,8 @@ Test(tune, expected_choices_with_oversubscription) {
   expect_oversubscribed(COLL_ALLREDUCE, 1 << 16, 8, PLAN_REACH_SCRATCH, "staged_by_two");
   expect_oversubscribed(COLL_ALLREDUCE, 1 << 16, 4, PLAN_REACH_USER, "mapped_by_two");
   expect_oversubscribed(COLL_ALLREDUCE, 1 << 16, 8, PLAN_REACH_USER, "mapped_by_two");
+  expect_oversubscribed(COLL_BROADCAST, 1 << 16, 4, PLAN_REACH_USER, "mapped_shares");
+  expect_oversubscribed(COLL_BROADCAST, 1 << 22, 4, PLAN_REACH_USER, "mapped_shares");
 }
 
 static const int sizes[] = {1, 2, 3, 4, 5, 7, 8, 16, 17, 64, 1024};
@@ -243,6 +245,30 @@ Test(tune, a_large_call_takes_several_passes) {
 
 /* A call costs a sequence of calls the work of its busiest rank, not the path from the first rank
  * to the last. */
+/* Slices divide the passes, and with them what steps cost; all bytes go through one memory. */
+Test(tune, slices_run_side_by_side) {
+  enum { SLICES = 16 };
+  field_t field = field_of(COLL_ALLREDUCE, 8);
+  tune_call_t call = call_of(COLL_ALLREDUCE, (size_t)64 << 20, 8, PLAN_REACH_SCRATCH);
+  tune_estimate_t whole[ALGOS_MAX];
+  for (int i = 0; i < field.count; i++) {
+    whole[i] = estimate_of(&tune_machine_gpu, &field.profiles[i], &call);
+  }
+  int before = choose_of(&tune_machine_gpu, field.profiles, field.count, &call);
+  call.slices = SLICES;
+  for (int i = 0; i < field.count; i++) {
+    tune_estimate_t cut = estimate_of(&tune_machine_gpu, &field.profiles[i], &call);
+    uint64_t own_ps = whole[i].term_ps[TUNE_TERM_OWN];
+    if (whole[i].verdict != TUNE_POSSIBLE) continue;
+    cr_assert_eq(cut.passes, (whole[i].passes + SLICES - 1) / SLICES);
+    cr_assert_leq(cut.total_ps, whole[i].total_ps, "%s", field.profiles[i].algo->name);
+    cr_assert_leq(own_ps / 2, cut.term_ps[TUNE_TERM_OWN], "%s", field.profiles[i].algo->name);
+  }
+  int after = choose_of(&tune_machine_gpu, field.profiles, field.count, &call);
+  cr_assert_str_eq(field.profiles[after].algo->name, "staged", "before: %s",
+                   field.profiles[before].algo->name);
+}
+
 Test(tune, ranks_that_do_not_wait_run_ahead) {
   tune_profile_t sent;
   const algo_t *algo;

@@ -154,6 +154,8 @@ static const claim_t claims[] = {
     {COLL_BROADCAST, "linear", ANY, "p-1", "(p-1) S", "(p-m) S"},
     {COLL_BROADCAST, "mapped", "12", "1", "S", NULL},
     {COLL_BROADCAST, "mapped_shares", "12", "1", "S", NULL},
+    {COLL_BROADCAST, "mapped_push", "12", "1", "(p-1) S", NULL},
+    {COLL_BROADCAST, "mapped_push_shares", "13", "2", "S", NULL},
     {COLL_BROADCAST, "staged", "12", "2", "S", NULL},
     {COLL_BROADCAST, "hierarchical", "hosts:4x4 hosts:8x8", "⌈log2 H⌉ + ⌈log2 m⌉",
      "(⌈log2 H⌉ + ⌈log2 m⌉) S", "⌈log2 H⌉ S"},

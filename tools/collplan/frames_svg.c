@@ -9,6 +9,7 @@
 
 #include "base/memory.h"
 #include "base/names.h"
+#include "base/svg.h"
 #include "tools/collplan/frames.h"
 #include "tools/draw/paint.h"
 
@@ -88,10 +89,10 @@ static void write_head(const sheet_t *sheet) {
   FILE *out = sheet->out;
   fprintf(out, "<text x=\"%d\" y=\"34\" font-size=\"18\" font-weight=\"700\">%s, ", MARGIN,
           base_collective_name(plan->shape.collective));
-  paint_escaped(plan->algorithm, out);
+  base_svg_escape(plan->algorithm, out);
   fprintf(out, ", %d ranks</text>\n<text class=\"s\" x=\"%d\" y=\"54\">", (int)plan->shape.size,
           MARGIN);
-  paint_escaped(sheet->scene.graph->name, out);
+  base_svg_escape(sheet->scene.graph->name, out);
   fprintf(out, "%s%d steps. In all: ", sheet->scene.graph->name[0] != '\0' ? ": " : "",
           (int)sheet->frames->count);
   write_totals(sheet, -1);

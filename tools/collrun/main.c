@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/handshake.h"
 #include "tools/collrun/job.h"
 #include "tools/collrun/layout.h"
 #include "tools/collrun/settings.h"
@@ -18,12 +19,14 @@ enum { EXIT_USAGE = 2, PORT_FIRST = 20000, PORT_COUNT = 12000, PORT_TRIES = 200 
 /* Whether this process can listen on the port; errno otherwise. */
 static bool is_free(int port) {
   int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+  bool serves_hosts = base_handshake_check_hosts() == COLL_OK;
   if (fd < 0) return false;
   /* As in a server: a port with connections in TIME_WAIT counts as free. */
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  struct sockaddr_in address = {.sin_family = AF_INET,
-                                .sin_port = htons((uint16_t)port),
-                                .sin_addr.s_addr = htonl(INADDR_ANY)};
+  struct sockaddr_in address = {
+      .sin_family = AF_INET,
+      .sin_port = htons((uint16_t)port),
+      .sin_addr.s_addr = htonl(serves_hosts ? INADDR_ANY : INADDR_LOOPBACK)};
   bool is_free = bind(fd, (struct sockaddr *)&address, sizeof address) == 0 && listen(fd, 1) == 0;
   int error = errno;
   close(fd);
@@ -91,6 +94,7 @@ static coll_status_t print_layout(const collrun_settings_t *settings) {
 
 static coll_status_t run_job(const collrun_settings_t *settings, int *exit_code) {
   collrun_address_t address;
+  if (settings->hosts.count > 0 || settings->is_agent) COLL_TRY(base_handshake_check_hosts());
   COLL_TRY(find_address(settings, &address));
   COLL_TRY(prepare_output(settings));
   topo_machine_t *machine = settings->hosts.count > 0 ? NULL : machine_to_bind_to(settings);

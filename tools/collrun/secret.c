@@ -2,7 +2,6 @@
 #include "tools/collrun/secret.h"
 
 #include <errno.h>
-#include <sodium.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,9 +10,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/peer.h"
 
 #define RETRY_NS 10000000u /* where there are no descriptors for a caller that waits */
-#define HEX_BYTES (2 * (size_t)BASE_SECRET_BYTES)
 
 static coll_status_t fail_input(void) {
   return base_fail(
@@ -23,27 +22,25 @@ static coll_status_t fail_input(void) {
 
 /* No byte behind the line is read. */
 static coll_status_t read_line(base_secret_t *secret) {
-  char line[HEX_BYTES + 1];
-  size_t got = 0, bytes = 0;
+  char line[BASE_SECRET_HEX_BYTES + 1];
+  size_t got = 0;
   while (got < sizeof line) {
     ssize_t more = read(STDIN_FILENO, line + got, sizeof line - got);
     if (more < 0 && errno == EINTR) continue;
     if (more <= 0) return fail_input();
     got += (size_t)more;
   }
-  bool good = sodium_hex2bin(secret->bytes, sizeof secret->bytes, line, HEX_BYTES, NULL, &bytes,
-                             NULL) == 0 &&
-              bytes == sizeof secret->bytes && line[HEX_BYTES] == '\n';
-  sodium_memzero(line, sizeof line);
+  bool good = base_secret_from_hex(line, secret) && line[BASE_SECRET_HEX_BYTES] == '\n';
+  explicit_bzero(line, sizeof line);
   return good ? COLL_OK : fail_input();
 }
 
 void collrun_secret_send(const collrun_secret_t *secret, int to) {
-  char line[HEX_BYTES + 1];
-  sodium_bin2hex(line, sizeof line, secret->secret.bytes, sizeof secret->secret.bytes);
-  line[HEX_BYTES] = '\n';
+  char line[BASE_SECRET_HEX_BYTES + 1];
+  base_secret_to_hex(&secret->secret, line);
+  line[BASE_SECRET_HEX_BYTES] = '\n';
   (void)!write(to, line, sizeof line); /* an agent that has ended is noticed by its exit code */
-  sodium_memzero(line, sizeof line);
+  explicit_bzero(line, sizeof line);
 }
 
 /* The kernel chooses the name. */
@@ -71,17 +68,10 @@ coll_status_t collrun_secret_open(bool is_agent, bool starts_ranks, collrun_secr
   return status;
 }
 
-static bool is_ours(int fd) {
-  struct ucred caller;
-  socklen_t length = sizeof caller;
-  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &caller, &length) == 0 &&
-         (caller.uid == geteuid() || caller.uid == 0);
-}
-
 void collrun_secret_serve(const collrun_secret_t *secret) {
   int fd;
   while ((fd = accept4(secret->listener, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
-    if (is_ours(fd)) {
+    if (base_peer_is_own_user(fd)) {
       (void)send(fd, secret->secret.bytes, sizeof secret->secret.bytes,
                  MSG_NOSIGNAL | MSG_DONTWAIT);
     }

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/svg.h"
 #include "tools/colltopo/colltopo.h"
 #include "tools/draw/fold.h"
 #include "tools/draw/paint.h"
@@ -10,7 +11,7 @@ enum { MARGIN = 24, HEAD = 56, FOLDED_HEAD = 72, LEAST_WIDTH = 560 };
 
 static void write_head(const topo_graph_t *graph, const char *file, bool is_folded, FILE *out) {
   fprintf(out, "<text x=\"%d\" y=\"34\" font-size=\"18\" font-weight=\"700\">", MARGIN);
-  paint_escaped(graph->name[0] != '\0' ? graph->name : file, out);
+  base_svg_escape(graph->name[0] != '\0' ? graph->name : file, out);
   fprintf(out, "</text>\n<text class=\"s\" x=\"%d\" y=\"54\">", MARGIN);
   static const struct {
     topo_kind_t kind;

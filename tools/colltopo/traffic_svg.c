@@ -3,6 +3,7 @@
  * A panel has a group of bars for each pattern and a bar for each map. Bars of one panel have the
  * same scale.
  */
+#include "base/svg.h"
 #include "tools/colltopo/traffic.h"
 #include "tools/draw/paint.h"
 
@@ -67,7 +68,7 @@ static void write_head(const traffic_t *traffic, FILE *out) {
           "each class of link, by map of ranks to hosts</text>\n<text class=\"s\" x=\"%d\" "
           "y=\"49\">",
           MARGIN, MARGIN);
-  paint_escaped(traffic->name, out);
+  base_svg_escape(traffic->name, out);
   fprintf(out, "%s%d ranks on %d hosts. A rank's largest buffer (neighbours: each message) has ",
           traffic->name[0] != '\0' ? ": " : "", (int)traffic->ranks, (int)traffic->hosts);
   write_bytes(traffic->size, out);

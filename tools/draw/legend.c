@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/svg.h"
 #include "tools/draw/paint.h"
 
 enum { LINE = 22, TEXT_BYTES = 96 };
@@ -21,7 +22,7 @@ static void advance(pen_t *pen, double width) {
 static void entry(pen_t *pen, double sample, const char *text) {
   if (pen->out != NULL) {
     fprintf(pen->out, "<text class=\"s\" x=\"%.1f\" y=\"%.1f\">", pen->x + sample + 6, pen->y + 12);
-    paint_escaped(text, pen->out);
+    base_svg_escape(text, pen->out);
     fputs("</text>\n", pen->out);
   }
 }

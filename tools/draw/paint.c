@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/svg.h"
+
 #define LETTER 0.6 /* width of a letter relative to the font size */
 
 /* The last four: fill and stroke on light and on dark pages. */
@@ -76,18 +78,6 @@ void paint_end(FILE *out) {
   fputs("</svg>\n", out);
 }
 
-void paint_escaped(const char *text, FILE *out) {
-  for (; *text != '\0'; text++) {
-    switch (*text) {
-      case '<': fputs("&lt;", out); break;
-      case '>': fputs("&gt;", out); break;
-      case '&': fputs("&amp;", out); break;
-      case '"': fputs("&quot;", out); break;
-      default: fputc(*text, out); break;
-    }
-  }
-}
-
 /* ---- boxes ----------------------------------------------------------------------------------*/
 
 static void rectangle(const scene_box_t *box, const char *class, double radius, FILE *out) {
@@ -136,7 +126,7 @@ static void label(const scene_box_t *box, topo_kind_t kind, const char *text, do
   fprintf(out, "<text class=\"m%s\" x=\"%.1f\" y=\"%.1f\" font-size=\"%.1f\">",
           is_inverse(kind) ? " v" : "", box->x + box->width / 2,
           box->y + box->height / 2 + size * 0.36, size);
-  paint_escaped(text, out);
+  base_svg_escape(text, out);
   fputs("</text>\n", out);
 }
 
@@ -167,7 +157,7 @@ static void write_titles(const scene_t *scene, FILE *out) {
              node->model);
     double y = box->flipped ? box->y + box->height - 7 : box->y + 15;
     fprintf(out, "<text class=\"t\" x=\"%.1f\" y=\"%.1f\">", box->x + 9, y);
-    paint_escaped(fits(title, 10.5, box->width - 12) ? title : last_part(node->name), out);
+    base_svg_escape(fits(title, 10.5, box->width - 12) ? title : last_part(node->name), out);
     fputs("</text>\n", out);
   }
 }
@@ -187,10 +177,10 @@ static void tooltip(const topo_graph_t *graph, int32_t node, FILE *out) {
   const topo_node_t *each = &graph->nodes[node];
   int32_t cores = each->kind == TOPO_PACKAGE ? cores_in(graph, node) : 0;
   fputs("<title>", out);
-  paint_escaped(each->name, out);
+  base_svg_escape(each->name, out);
   fprintf(out, ": %s", topo_kind_name(each->kind));
   if (each->model[0] != '\0') fputs(", ", out);
-  paint_escaped(each->model, out);
+  base_svg_escape(each->model, out);
   if (cores > 0) fprintf(out, ", %d cores", (int)cores);
   fputs("</title>", out);
 }

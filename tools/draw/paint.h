@@ -11,9 +11,6 @@
 void paint_begin(double width, double height, FILE *out);
 void paint_end(FILE *out);
 
-/* Text with the characters escaped that have a meaning in XML. */
-void paint_escaped(const char *text, FILE *out);
-
 /* The boxes of hosts and the frames of packages; after the links, the names of hosts and all other
  * boxes with a label each: labels[node], or where that is NULL (or labels is), the name, as far as
  * it fits. Tooltips say more if `with_tooltips`. */

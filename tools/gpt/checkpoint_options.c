@@ -28,6 +28,12 @@ void gpt_checkpoint_set_sizes(train_metadata_t *metadata, const train_model_conf
   gpt_checkpoint_set_integer(metadata, "heads", config->heads);
   gpt_checkpoint_set_integer(metadata, "width", config->width);
   gpt_checkpoint_set_integer(metadata, "context", config->context);
+  if (config->untied) gpt_checkpoint_set_integer(metadata, "untied", 1);
+  if (config->experts == 0) return;
+  gpt_checkpoint_set_integer(metadata, "experts", config->experts);
+  gpt_checkpoint_set_integer(metadata, "top-k", config->top_k);
+  gpt_checkpoint_set_integer(metadata, "moe-every", config->moe_every);
+  gpt_checkpoint_set_integer(metadata, "shared-expert", config->shared_expert);
 }
 
 /* The metadata with all options that the file determines. */
@@ -40,11 +46,18 @@ train_metadata_t gpt_checkpoint_metadata(const train_model_file_t *file) {
   return metadata;
 }
 
-/* Whether the setting is an option. Others in the file are ignored. */
+/* A flag, which has no value. */
+static bool is_flag(const train_setting_t *setting) {
+  bool flag = strcmp(setting->name, "shared-expert") == 0 || strcmp(setting->name, "untied") == 0;
+  return flag && strcmp(setting->value, "0") != 0;
+}
+
+/* Whether the setting is an option with a value. Others in the file are ignored. */
 static bool is_option(const char *name) {
-  static const char *const names[] = {"batch", "lr",         "warmup",  "weight-decay",
-                                      "clip",  "seed",       "width",   "layers",
-                                      "heads", "vocabulary", "context", "precision"};
+  static const char *const names[] = {
+      "batch",   "lr",     "warmup",    "weight-decay", "clip",     "seed",
+      "width",   "layers", "heads",     "vocabulary",   "context",  "precision",
+      "experts", "top-k",  "moe-every", "capacity",     "aux-loss", "z-loss"};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
     if (strcmp(name, names[i]) == 0) return true;
   }
@@ -68,8 +81,10 @@ coll_status_t gpt_checkpoint_options_load(const char *path, gpt_config_t *option
   for (int i = 0; i < metadata.setting_count; i++) {
     const train_setting_t *setting = &metadata.settings[i];
     char *argument = NULL;
-    if (!is_option(setting->name)) continue;
-    if (asprintf(&argument, "--%s=%s", setting->name, setting->value) < 0) {
+    bool flag = is_flag(setting);
+    if (!flag && !is_option(setting->name)) continue;
+    if (asprintf(&argument, "--%s%s%s", setting->name, flag ? "" : "=",
+                 flag ? "" : setting->value) < 0) {
       gpt_config_free(&made);
       return base_fail(COLL_ERROR_MEMORY, "out of memory for the options");
     }

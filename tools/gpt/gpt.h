@@ -14,6 +14,8 @@ int gpt_train(int argc, char **argv);
 int gpt_eval(int argc, char **argv);
 int gpt_sample(int argc, char **argv);
 int gpt_plan(int argc, char **argv);
+int gpt_schedule(int argc, char **argv);
+int gpt_mesh(int argc, char **argv);
 int gpt_convert(int argc, char **argv);
 int gpt_tokenizer(int argc, char **argv);
 

@@ -19,6 +19,8 @@
 #include "tools/gpt/explain.h"
 #include "tools/gpt/footprint.h"
 #include "tools/gpt/gpt.h"
+#include "tools/gpt/metrics.h"
+#include "tools/gpt/traffic.h"
 
 #define UNIT "nats per token"
 
@@ -29,6 +31,7 @@ struct gpt_logger {
   base_progress_t progress;
   double done;            /* fraction of the run, 0 to 1 */
   uint64_t skipped_steps; /* of this run */
+  gpt_metrics_t metrics;
   char note[128];
   train_json_log_t *log; /* NULL if not requested; also events */
   train_events_t *events;
@@ -102,20 +105,20 @@ static json_t *setup_line(const gpt_setup_t *setup) {
 static void describe(const gpt_setup_t *setup, char *text, size_t bytes) {
   const train_model_config_t *config = &setup->layout->config;
   const gpt_settings_t *settings = setup->settings;
-  char parts[32] = "";
+  char parts[32] = "", ranks[GPT_PARALLEL_TEXT_BYTES];
   if (settings->accumulate > 1) {
     snprintf(parts, sizeof parts, " in %d micro-batches", (int)settings->accumulate);
   }
   snprintf(text, bytes,
-           "%d layers, %d heads, width %d, context %d; batch %d%s on %d rank%s of %d thread%s, "
+           "%d layers, %d heads, width %d, context %d; batch %d%s on %s of %d thread%s, "
            "ZeRO %d",
            config->layers, config->heads, config->width, config->context, (int)settings->batch,
-           parts, setup->group->size, setup->group->size > 1 ? "s" : "", setup->threads,
+           parts, gpt_parallel_text(settings, setup->parallel, ranks), setup->threads,
            setup->threads > 1 ? "s" : "", (int)settings->zero);
 }
 
 static void print_setup(const gpt_setup_t *setup) {
-  char text[192], descriptions[2][96];
+  char text[288], descriptions[2][96];
   describe(setup, text, sizeof text);
   printf("%s: %s to train on; %s held out\n", setup->settings->data,
          gpt_dataset_describe(&setup->corpus->training, descriptions[0]),
@@ -206,6 +209,25 @@ static void report_skipped(const gpt_logger_t *logger, const train_step_t *step)
   fputc('\n', stderr);
 }
 
+/* Of a pipeline whose bubble is measured. Asynchronous schedules have no passes of a step. */
+static int stages_of(const gpt_logger_t *logger) {
+  int schedule = logger->setup->settings->schedule;
+  bool measured = !train_schedule_is_asynchronous((train_schedule_kind_t)schedule);
+  return measured ? logger->setup->parallel->ranks.stages : 1;
+}
+
+static void log_metrics(gpt_logger_t *logger, const train_step_t *step, double mfu) {
+  train_scalar_t scalars[2];
+  size_t count = gpt_metrics_scalars(mfu, step->bubble, stages_of(logger), scalars);
+  log_scalars(logger, step->step, scalars, count);
+}
+
+static void log_traffic(gpt_logger_t *logger, const train_step_t *step) {
+  train_scalar_t scalars[GPT_TRAFFIC_SCALARS_MAX];
+  size_t count = gpt_traffic_scalars(step, scalars);
+  if (count > 0) log_scalars(logger, step->step, scalars, count);
+}
+
 static void on_step(void *context, const train_step_t *step) {
   gpt_logger_t *logger = context;
   const gpt_setup_t *setup = logger->setup;
@@ -213,6 +235,7 @@ static void on_step(void *context, const train_step_t *step) {
   double tokens = (double)setup->settings->batch * setup->layout->config.context;
   double tokens_per_s = tokens / (step->ms * 1e-3);
   double fraction = gpt_speed_fraction(&setup->speed, tokens_per_s);
+  bool experts = setup->layout->config.experts > 0;
   const train_scalar_t scalars[] = {{"loss/training", step->loss},
                                     {"optimizer/lr", step->rate},
                                     {"optimizer/grad_norm", step->gradient_norm},
@@ -222,22 +245,61 @@ static void on_step(void *context, const train_step_t *step) {
                                     {"time/comm_ms", step->comm_ms},
                                     {"time/exposed_comm_ms", step->exposed_comm_ms},
                                     {"speed/tokens_per_s", tokens_per_s},
-                                    {"speed/flops_fraction", fraction}};
-  write_log(logger,
-            json_pack("{s:s, s:I, s:o, s:f, s:o, s:f, s:b, s:f, s:f, s:f, s:f, s:f, s:I}", "record",
-                      "step", "step", (json_int_t)step->step, "loss", number_or_null(step->loss),
-                      "lr", step->rate, "grad_norm", number_or_null(step->gradient_norm),
-                      "loss_scale", step->loss_scale, "skipped", step->skipped, "ms", step->ms,
-                      "tokens_per_s", tokens_per_s, "flops_fraction", fraction, "comm_ms",
-                      step->comm_ms, "exposed_comm_ms", step->exposed_comm_ms, "bytes_sent",
-                      (json_int_t)step->bytes_sent));
-  log_scalars(logger, step->step, scalars, sizeof scalars / sizeof scalars[0]);
+                                    {"speed/flops_fraction", fraction},
+                                    {"experts/balance", step->expert_balance},
+                                    {"experts/dropped", step->dropped}};
+  json_t *line = json_pack("{s:s, s:I, s:o, s:f, s:o, s:f, s:b, s:f, s:f, s:f, s:f, s:f, s:I}",
+                           "record", "step", "step", (json_int_t)step->step, "loss",
+                           number_or_null(step->loss), "lr", step->rate, "grad_norm",
+                           number_or_null(step->gradient_norm), "loss_scale", step->loss_scale,
+                           "skipped", step->skipped, "ms", step->ms, "tokens_per_s", tokens_per_s,
+                           "flops_fraction", fraction, "comm_ms", step->comm_ms, "exposed_comm_ms",
+                           step->exposed_comm_ms, "bytes_sent", (json_int_t)step->bytes_sent);
+  if (experts && line != NULL) {
+    json_object_set_new(line, "expert_balance", number_or_null(step->expert_balance));
+    json_object_set_new(line, "dropped", number_or_null(step->dropped));
+  }
+  double mfu = gpt_speed_mfu(&setup->speed, tokens_per_s);
+  gpt_traffic_log(step, line);
+  gpt_metrics_log(mfu, step->bubble, stages_of(logger), line);
+  write_log(logger, line);
+  log_traffic(logger, step);
+  log_metrics(logger, step, mfu);
+  gpt_metrics_add(&logger->metrics, step);
+  log_scalars(logger, step->step, scalars,
+              sizeof scalars / sizeof scalars[0] - (experts ? 0 : 2)); /* the last two */
   train_curve_add(&logger->curve, TRAIN_CURVE_TRAINING, step->step, step->loss);
   logger->done = step->progress;
   logger->skipped_steps += step->skipped;
   if (step->skipped) report_skipped(logger, step);
   write_note(logger, step);
   base_progress_update(&logger->progress, logger->done, logger->note);
+}
+
+/* "off", or the number of --tp-overlap. */
+static const char *overlap_text(int candidate, char text[16]) {
+  int overlap = train_overlap_candidates[candidate];
+  if (overlap == 0) return "off";
+  snprintf(text, 16, "%d", overlap);
+  return text;
+}
+
+static void on_overlap(void *context, const train_overlap_choice_t *choice) {
+  gpt_logger_t *logger = context;
+  char text[16];
+  if (!logger->is_rank_0) return;
+  json_t *times = json_object();
+  fprintf(stderr, "%s--tp-overlap auto chose %s; ms of a step:",
+          logger->progress.terminal ? "\r\x1b[K" : "", overlap_text(choice->chosen, text));
+  for (int i = 0; i < TRAIN_OVERLAP_CANDIDATES; i++) {
+    double ms = train_overlap_ms(choice, i);
+    const char *name = overlap_text(i, text);
+    fprintf(stderr, "%s %s %.1f", i > 0 ? "," : "", name, ms);
+    json_object_set_new(times, name, json_real(ms));
+  }
+  fputc('\n', stderr);
+  write_log(logger, json_pack("{s:s, s:s, s:o}", "record", "tp_overlap", "chosen",
+                              overlap_text(choice->chosen, text), "step_ms", times));
 }
 
 static coll_status_t draw_curve(const gpt_logger_t *logger, const train_step_t *step) {
@@ -278,8 +340,11 @@ static void on_end(void *context, const train_model_t *model) {
 }
 
 train_observer_t gpt_logger_observer(gpt_logger_t *logger) {
-  return (train_observer_t){
-      .on_step = on_step, .on_evaluation = on_evaluation, .on_end = on_end, .context = logger};
+  return (train_observer_t){.on_step = on_step,
+                            .on_evaluation = on_evaluation,
+                            .on_overlap = on_overlap,
+                            .on_end = on_end,
+                            .context = logger};
 }
 
 void gpt_logger_stop(gpt_logger_t *logger) {
@@ -295,18 +360,20 @@ static coll_status_t memory_used(const gpt_logger_t *logger, double *bytes) {
   return COLL_OK;
 }
 
-static void print_result(const gpt_setup_t *setup, const train_result_t *result,
+static void print_result(const gpt_logger_t *logger, const train_result_t *result,
                          double used_bytes) {
+  const gpt_setup_t *setup = logger->setup;
   const train_step_t *last = &result->last;
   gpt_evaluation_print(&result->held_out);
   printf("%.0f tokens/s, %.1f%% of the GEMM rate; each rank used %.1f MB (%.1f predicted)",
          last->tokens_per_s, gpt_speed_fraction(&setup->speed, last->tokens_per_s) * 100,
          used_bytes * 1e-6, (double)gpt_memory_total(&setup->memory) * 1e-6);
   if (last->bytes_sent > 0) printf(" and sent %.1f MB per step", (double)last->bytes_sent * 1e-6);
-  printf(
-      "\n"
-      "checkpoint %s after step %llu\n",
-      setup->settings->out, (unsigned long long)last->step);
+  printf("\n");
+  gpt_metrics_print(&logger->metrics, setup->settings, &setup->speed, stages_of(logger),
+                    train_slices_count(&setup->parallel->slices), last->tokens_per_s);
+  gpt_traffic_print(last);
+  printf("checkpoint %s after step %llu\n", setup->settings->out, (unsigned long long)last->step);
 }
 
 coll_status_t gpt_logger_finish(gpt_logger_t *logger, const train_result_t *result) {
@@ -315,15 +382,17 @@ coll_status_t gpt_logger_finish(gpt_logger_t *logger, const train_result_t *resu
   double used_bytes;
   COLL_TRY(memory_used(logger, &used_bytes));
   if (!logger->is_rank_0) return COLL_OK;
-  write_log(logger,
-            json_pack("{s:s, s:I, s:I, s:o, s:f, s:f, s:f, s:I, s:I, s:I}", "record", "summary",
-                      "step", (json_int_t)last->step, "skipped", (json_int_t)logger->skipped_steps,
-                      "loss", number_or_null(last->loss), "held_out_loss", result->held_out.loss,
-                      "tokens_per_s", last->tokens_per_s, "flops_fraction",
-                      gpt_speed_fraction(&setup->speed, last->tokens_per_s), "bytes_sent",
-                      (json_int_t)last->bytes_sent, "memory_bytes", (json_int_t)used_bytes,
-                      "memory_bytes_predicted", (json_int_t)gpt_memory_total(&setup->memory)));
-  print_result(setup, result, used_bytes);
+  json_t *line = json_pack(
+      "{s:s, s:I, s:I, s:o, s:f, s:f, s:f, s:I, s:I, s:I}", "record", "summary", "step",
+      (json_int_t)last->step, "skipped", (json_int_t)logger->skipped_steps, "loss",
+      number_or_null(last->loss), "held_out_loss", result->held_out.loss, "tokens_per_s",
+      last->tokens_per_s, "flops_fraction", gpt_speed_fraction(&setup->speed, last->tokens_per_s),
+      "bytes_sent", (json_int_t)last->bytes_sent, "memory_bytes", (json_int_t)used_bytes,
+      "memory_bytes_predicted", (json_int_t)gpt_memory_total(&setup->memory));
+  gpt_metrics_log(gpt_speed_mfu(&setup->speed, last->tokens_per_s),
+                  gpt_metrics_bubble(&logger->metrics), stages_of(logger), line);
+  write_log(logger, line);
+  print_result(logger, result, used_bytes);
   if (logger->failure == COLL_OK) return COLL_OK;
   return base_fail(logger->failure, "%s", logger->message);
 }

@@ -9,6 +9,7 @@
 
 #include "libtrain/parallel/memory.h"
 #include "libtrain/trainer.h"
+#include "tools/gpt/parallel.h"
 #include "tools/gpt/settings.h"
 #include "tools/gpt/speed.h"
 
@@ -18,7 +19,8 @@ typedef struct gpt_logger gpt_logger_t;
 typedef struct gpt_setup {
   const gpt_settings_t *settings;
   const train_group_t *group;
-  const train_layout_t *layout;
+  const gpt_parallel_t *parallel;
+  const train_layout_t *layout; /* of the whole model */
   const train_corpus_t *corpus;
   gpt_speed_t speed;
   uint64_t first_step;       /* steps done by previous runs */

@@ -21,6 +21,8 @@ static const char usage[] =
     "  sample     generate text with a checkpoint\n"
     "  eval       compute the loss of a checkpoint on text\n"
     "  plan       predict memory and bytes sent of a training run\n"
+    "  schedule   show, prove and draw the schedule of a pipeline\n"
+    "  mesh       show the groups of ranks of a layout\n"
     "  convert    convert models to and from Hugging Face's transformers and llm.c\n"
     "  tokenizer  train a tokenizer, and encode and decode text\n"
     "\n"
@@ -29,8 +31,9 @@ static const char usage[] =
 static const struct {
   const char *name;
   int (*run)(int argc, char **argv);
-} commands[] = {{"train", gpt_train}, {"sample", gpt_sample},   {"eval", gpt_eval},
-                {"plan", gpt_plan},   {"convert", gpt_convert}, {"tokenizer", gpt_tokenizer}};
+} commands[] = {{"train", gpt_train},     {"sample", gpt_sample},      {"eval", gpt_eval},
+                {"plan", gpt_plan},       {"schedule", gpt_schedule},  {"mesh", gpt_mesh},
+                {"convert", gpt_convert}, {"tokenizer", gpt_tokenizer}};
 
 #define COMMANDS (sizeof commands / sizeof commands[0])
 

@@ -16,6 +16,10 @@ void gpt_resume_set_settings(const gpt_settings_t *settings, uint64_t training_t
   gpt_checkpoint_set_number(metadata, "warmup", settings->warmup);
   gpt_checkpoint_set_number(metadata, "weight-decay", settings->weight_decay);
   gpt_checkpoint_set_number(metadata, "clip", settings->clip);
+  if (settings->experts == 0) return;
+  gpt_checkpoint_set_number(metadata, "capacity", settings->capacity);
+  gpt_checkpoint_set_number(metadata, "aux-loss", settings->aux_loss);
+  gpt_checkpoint_set_number(metadata, "z-loss", settings->z_loss);
 }
 
 coll_status_t gpt_resume_check(const gpt_settings_t *settings, const train_model_file_t *file,
@@ -24,6 +28,10 @@ coll_status_t gpt_resume_check(const gpt_settings_t *settings, const train_model
   const train_model_config_t requested = gpt_settings_model(settings, tokens);
   const train_metadata_t saved = gpt_checkpoint_metadata(file);
   train_metadata_t current = *now;
+  if (requested.untied != file->metadata.config.untied) {
+    return base_fail(COLL_ERROR_INVALID, "%s was trained without --untied: leave it out",
+                     settings->resume);
+  }
   gpt_checkpoint_set_sizes(&current, &requested);
   gpt_checkpoint_set_integer(&current, "seed", settings->seed);
   return train_metadata_check(settings->resume, &saved, &current);

@@ -4,15 +4,17 @@
  */
 #include "tools/gpt/settings.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/gpt/checkpoint_options.h"
 #include "tools/gpt/gpt.h"
+#include "tools/gpt/slices.h"
 
 #define DEFAULT_SECONDS 60.0
-#define MAX_OPTIONS 64
+#define MAX_OPTIONS 128
 #define SUMMARY_BYTES 2048
 #define DIGITS 15 /* digits of printed numbers; a number typed by the user is printed unchanged */
 
@@ -26,8 +28,16 @@ static const gpt_settings_t defaults = {.data = GPT_DEFAULT_DATA,
                                         .heads = 4,
                                         .width = 128,
                                         .context = 64,
+                                        .top_k = 1,
+                                        .moe_every = 1,
+                                        .capacity = 1.25,
+                                        .aux_loss = 0.01,
+                                        .z_loss = 0.001,
                                         .batch = 16,
                                         .accumulate = 1,
+                                        .schedule = TRAIN_SCHEDULE_1F1B,
+                                        .virtual_stages = 1,
+                                        .tp_overlap = "off",
                                         .bucket = TRAIN_BUCKET_BYTES,
                                         .seed = 1,
                                         .evaluations = 4,
@@ -43,6 +53,7 @@ typedef struct table {
 
 static void add(table_t *table, const base_option_t *options, size_t count) {
   if (count == 0) return;
+  assert(table->count + count <= MAX_OPTIONS);
   memcpy(table->options + table->count, options, count * sizeof *options);
   table->count += count;
 }
@@ -60,7 +71,9 @@ static void add_files(gpt_settings_t *s, table_t *table) {
        "write a log in JSON Lines format, with a record per step"},
       {0, "tensorboard", BASE_OPTION_TEXT, &s->tensorboard, "DIR",
        "write event files for TensorBoard to this folder"},
-      {0, "curve", BASE_OPTION_TEXT, &s->curve, "FILE", "draw the loss curve as SVG"}};
+      {0, "curve", BASE_OPTION_TEXT, &s->curve, "FILE", "draw the loss curve as SVG"},
+      {0, "trace", BASE_OPTION_TEXT, &s->trace, "FILE",
+       "at the end write what each rank did and when, for ui.perfetto.dev"}};
   add(table, options, sizeof options / sizeof options[0]);
 }
 
@@ -73,12 +86,30 @@ static void add_model(gpt_settings_t *s, table_t *table) {
       {'l', "layers", BASE_OPTION_INTEGER, &s->layers, "N", "transformer blocks", 1, 1024},
       {0, "heads", BASE_OPTION_INTEGER, &s->heads, "N", "attention heads; divides width", 1, 1024},
       {'w', "width", BASE_OPTION_INTEGER, &s->width, "N", "embedding width", 1, 32768},
-      {'c', "context", BASE_OPTION_INTEGER, &s->context, "N", "context length in tokens", 1,
-       65536}};
+      {'c', "context", BASE_OPTION_INTEGER, &s->context, "N", "context length in tokens", 1, 65536},
+      {0, "untied", BASE_OPTION_FLAG, &s->untied, NULL,
+       "the classifier has weights of its own, not those of the token table"}};
+  add(table, options, sizeof options / sizeof options[0]);
+}
+
+static void add_experts(gpt_settings_t *s, table_t *table) {
+  const base_option_t options[] = {
+      {0, "experts", BASE_OPTION_INTEGER, &s->experts, "N",
+       "mixture of experts in place of MLPs: experts of a block; 0: none", 0, 1024},
+      {0, "top-k", BASE_OPTION_INTEGER, &s->top_k, "K", "experts of a token: 1 or 2", 1, 2},
+      {0, "moe-every", BASE_OPTION_INTEGER, &s->moe_every, "N", "every Nth block has experts", 1,
+       1024},
+      {0, "shared-expert", BASE_OPTION_FLAG, &s->shared_expert, NULL,
+       "blocks with experts keep their MLP, for all tokens"},
+      {0, "capacity", BASE_OPTION_NUMBER, &s->capacity, "X",
+       "capacity factor: tokens of a sequence beyond it are dropped; 0: none are"},
+      {0, "aux-loss", BASE_OPTION_NUMBER, &s->aux_loss, "X", "factor of the load-balance loss"},
+      {0, "z-loss", BASE_OPTION_NUMBER, &s->z_loss, "X", "factor of the router's z loss"}};
   add(table, options, sizeof options / sizeof options[0]);
 }
 
 static void add_training(gpt_settings_t *s, table_t *table) {
+  static const char *const norms[] = {"global", "stage", NULL};
   const base_option_t options[] = {
       {'t', "seconds", BASE_OPTION_NUMBER, &s->seconds, "S",
        "train this long; 60 if --steps is not given either"},
@@ -90,6 +121,9 @@ static void add_training(gpt_settings_t *s, table_t *table) {
        "fraction of the run with a rising learning rate"},
       {0, "weight-decay", BASE_OPTION_NUMBER, &s->weight_decay, "X", "of AdamW, on matrices only"},
       {0, "clip", BASE_OPTION_NUMBER, &s->clip, "X", "maximum gradient norm"},
+      {0, "clip-by", BASE_OPTION_WORD, &s->clip_by, "WHAT",
+       "norm that is clipped: global or, for schedules pipedream and pipedream-2bw, stage", 0, 0,
+       norms},
       {0, "precision", BASE_OPTION_WORD, &s->precision, "NAME",
        "element types, see above: float32, bf16, fp16, bf16-pure", 0, 0, train_precision_names},
       {0, "seed", BASE_OPTION_INTEGER, &s->seed, "N",
@@ -107,6 +141,8 @@ static void add_parallel(gpt_settings_t *s, table_t *table) {
   const base_option_t options[] = {
       {0, "zero", BASE_OPTION_INTEGER, &s->zero, "STAGE",
        "ZeRO stage: partition 1: moments; 2: + gradients; 3: + parameters", 0, TRAIN_STAGE_MAX},
+      {0, "naive-dp", BASE_OPTION_FLAG, &s->naive_dp, NULL,
+       "naive data parallelism: rank 0 alone updates, and broadcasts the weights"},
       {0, "accumulate", BASE_OPTION_INTEGER, &s->accumulate, "N",
        "micro-batches per step on each rank", 1, 1 << 20},
       {0, "recompute", BASE_OPTION_WORD, &s->recompute, "WHAT",
@@ -123,6 +159,40 @@ static void add_parallel(gpt_settings_t *s, table_t *table) {
       {0, "explain", BASE_OPTION_FLAG, &s->explain, NULL,
        "at the end show which library multiplied the matrices, and how fast"}};
   add(table, options, sizeof options / sizeof options[0]);
+}
+
+void gpt_settings_kinds(gpt_settings_t *settings, base_option_t options[GPT_KIND_OPTIONS]) {
+  static const char *const context_kinds[] = {"ring", "ulysses", NULL};
+  const base_option_t kinds[GPT_KIND_OPTIONS] = {
+      {0, "sp", BASE_OPTION_FLAG, &settings->sequence_parallel, NULL,
+       "sequence parallelism: --tp divides the rows of layernorms and residuals, too"},
+      {0, "cp-kind", BASE_OPTION_WORD, &settings->context_kind, "KIND",
+       "how --cp attends: ring, or ulysses: all-to-all over heads", 0, 0, context_kinds}};
+  memcpy(options, kinds, sizeof kinds);
+}
+
+static void add_mesh(gpt_settings_t *s, table_t *table) {
+  base_option_t kinds[GPT_KIND_OPTIONS];
+  const base_option_t pipelines[] = {
+      {0, "tp-overlap", BASE_OPTION_TEXT, &s->tp_overlap, "HOW",
+       "collectives of --tp during products: off; 1: in backward; N: and in N chunks; auto: "
+       "measured"},
+      {0, "schedule", BASE_OPTION_WORD, &s->schedule, "KIND",
+       "of --pp: 1f1b, gpipe, interleaved, naive, zb-h1, pipedream, pipedream-2bw, terapipe", 0, 0,
+       train_schedule_names},
+      {0, "virtual-stages", BASE_OPTION_INTEGER, &s->virtual_stages, "N",
+       "chunks of layers on each stage, with --schedule interleaved", 1, TRAIN_CHUNKS_MAX},
+      {0, "slices", BASE_OPTION_TEXT, &s->slices, "N",
+       "of a sequence with --schedule terapipe; default 4; or tokens of each, such as 12,10,10"}};
+  base_option_t options[GPT_MESH_OPTIONS + 2] = {
+      {0, "show-mesh", BASE_OPTION_FLAG, &s->mesh.show, NULL,
+       "print the groups of ranks before training"},
+      {0, "draw-mesh", BASE_OPTION_TEXT, &s->mesh.draw, "FILE", "draw them as SVG"}};
+  gpt_mesh_options(&s->mesh, options + 2);
+  gpt_settings_kinds(s, kinds);
+  add(table, options, sizeof options / sizeof options[0]);
+  add(table, kinds, sizeof kinds / sizeof kinds[0]);
+  add(table, pipelines, sizeof pipelines / sizeof pipelines[0]);
 }
 
 static void add_machine(gpt_settings_t *s, table_t *table) {
@@ -193,6 +263,30 @@ static coll_status_t fill(const base_command_t *command, int argc, char **argv,
   return gpt_options_parse(command, argc, argv, &help_printed);
 }
 
+static coll_status_t check_slices(const gpt_settings_t *settings) {
+  gpt_slices_t slices;
+  COLL_TRY(gpt_slices_read(settings->slices, 1, TRAIN_SLICES_MAX, &slices));
+  if (settings->slices == NULL || settings->schedule == TRAIN_SCHEDULE_TERAPIPE) return COLL_OK;
+  return base_fail(COLL_ERROR_INVALID, "--slices %s needs --schedule terapipe, not %s",
+                   settings->slices, train_schedule_names[settings->schedule]);
+}
+
+static coll_status_t read_tp_overlap(gpt_settings_t *settings) {
+  const char *text = settings->tp_overlap;
+  char *end;
+  settings->tensor_overlap = 0;
+  if (strcmp(text, "off") == 0) return COLL_OK;
+  settings->tensor_overlap = GPT_TP_OVERLAP_AUTO;
+  if (strcmp(text, "auto") == 0) return COLL_OK;
+  long chunks = strtol(text, &end, 10);
+  if (end == text || *end != '\0' || chunks < 1 || chunks > TRAIN_TENSOR_CHUNKS_MAX) {
+    return base_fail(COLL_ERROR_INVALID, "--tp-overlap %s: give auto, off, or 1 to %d chunks", text,
+                     TRAIN_TENSOR_CHUNKS_MAX);
+  }
+  settings->tensor_overlap = (int)chunks;
+  return COLL_OK;
+}
+
 static coll_status_t check(gpt_settings_t *settings) {
   const struct {
     const char *name;
@@ -201,6 +295,9 @@ static coll_status_t check(gpt_settings_t *settings) {
                 {"--warmup", settings->warmup, 0, 1},
                 {"--weight-decay", settings->weight_decay, 0, 1},
                 {"--clip", settings->clip, 1e-6, 1e6},
+                {"--capacity", settings->capacity, 0, 1024},
+                {"--aux-loss", settings->aux_loss, 0, 1e6},
+                {"--z-loss", settings->z_loss, 0, 1e6},
                 {"--seconds", settings->seconds, 0, 1e8}};
   for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
     if (ranges[i].value < ranges[i].min || ranges[i].value > ranges[i].max) {
@@ -209,7 +306,8 @@ static coll_status_t check(gpt_settings_t *settings) {
     }
   }
   if (settings->steps == 0 && settings->seconds <= 0) settings->seconds = DEFAULT_SECONDS;
-  return COLL_OK;
+  COLL_TRY(check_slices(settings));
+  return read_tp_overlap(settings);
 }
 
 static coll_status_t print(const gpt_settings_t *settings) {
@@ -225,9 +323,11 @@ coll_status_t gpt_settings_parse(const gpt_settings_command_t *command, int argc
   *done = false;
   add_files(settings, &table);
   add_model(settings, &table);
+  add_experts(settings, &table);
   add_training(settings, &table);
   add_machine(settings, &table);
   add_parallel(settings, &table);
+  add_mesh(settings, &table);
   add_configuration(settings, &table);
   add(&table, command->extra, command->extra_count);
   describe_precisions(command->summary, &table);
@@ -263,30 +363,43 @@ void gpt_settings_free(gpt_settings_t *settings) {
 
 train_model_config_t gpt_settings_model(const gpt_settings_t *settings, size_t tokens) {
   int64_t vocabulary = settings->vocabulary > 0 ? settings->vocabulary : (int64_t)tokens;
-  return (train_model_config_t){.vocabulary = (int32_t)vocabulary,
-                                .context = (int32_t)settings->context,
-                                .layers = (int32_t)settings->layers,
-                                .heads = (int32_t)settings->heads,
-                                .width = (int32_t)settings->width};
+  train_model_config_t config = {.vocabulary = (int32_t)vocabulary,
+                                 .context = (int32_t)settings->context,
+                                 .layers = (int32_t)settings->layers,
+                                 .heads = (int32_t)settings->heads,
+                                 .width = (int32_t)settings->width,
+                                 .untied = settings->untied};
+  if (settings->experts == 0) return config;
+  config.experts = (int32_t)settings->experts;
+  config.top_k = (int32_t)settings->top_k;
+  config.moe_every = (int32_t)settings->moe_every;
+  config.shared_expert = settings->shared_expert;
+  return config;
 }
 
 train_options_t gpt_settings_options(const gpt_settings_t *settings) {
-  train_options_t options = {.steps = (uint64_t)settings->steps,
-                             .seconds = settings->seconds,
-                             .batch = (int)settings->batch,
-                             .rate = settings->lr,
-                             .warmup = settings->warmup,
-                             .clip = settings->clip,
-                             .adamw = TRAIN_ADAMW_INIT,
-                             .evaluations = (int)settings->evaluations,
-                             .evaluation_tokens = (uint64_t)settings->evaluation_tokens,
-                             .checkpoint = settings->out};
+  train_options_t options = {
+      .steps = (uint64_t)settings->steps,
+      .seconds = settings->seconds,
+      .batch = (int)settings->batch,
+      .rate = settings->lr,
+      .warmup = settings->warmup,
+      .clip = settings->clip,
+      .choose_tensor_overlap =
+          settings->tensor_overlap == GPT_TP_OVERLAP_AUTO && !settings->no_overlap,
+      .clip_by_stage = settings->clip_by == GPT_CLIP_BY_STAGE,
+      .adamw = TRAIN_ADAMW_INIT,
+      .schedule = (train_schedule_kind_t)settings->schedule,
+      .evaluations = (int)settings->evaluations,
+      .evaluation_tokens = (uint64_t)settings->evaluation_tokens,
+      .checkpoint = settings->out};
   options.adamw.weight_decay = (float)settings->weight_decay;
   return options;
 }
 
 train_store_options_t gpt_settings_store(const gpt_settings_t *settings) {
   return (train_store_options_t){.stage = (int)settings->zero,
+                                 .naive = settings->naive_dp,
                                  .bucket_bytes = (size_t)settings->bucket,
                                  .precision = (train_precision_t)settings->precision,
                                  .comm = {.overlap = !settings->no_overlap,
@@ -306,6 +419,9 @@ coll_status_t gpt_settings_passes(const gpt_settings_t *settings, int ranks,
         (long long)parts);
   }
   *options = (train_model_options_t){.sequences = (int)(settings->batch / parts),
+                                     .experts = {.capacity_factor = settings->capacity,
+                                                 .balance = (float)settings->aux_loss,
+                                                 .z = (float)settings->z_loss},
                                      .recompute = (train_recompute_t)settings->recompute,
                                      .precision = (train_precision_t)settings->precision};
   return COLL_OK;

@@ -12,6 +12,8 @@
 
 typedef struct gpt_speed {
   double flops_per_token;         /* train_layout_flops_per_token */
+  double needed_per_token;        /* train_metrics_flops_per_token */
+  const char *formula;            /* of that */
   double gemm_per_s;              /* FLOP/s, summed over all ranks */
   train_dtype_t dtype;            /* of the products' operands */
   char backend[TRAIN_GEMM_LABEL]; /* the library on this rank: "oneDNN 2.6.3" */
@@ -25,5 +27,8 @@ coll_status_t gpt_speed_measure(const train_layout_t *layout, const train_group_
 
 /* The fraction of the GEMM rate that this number of tokens per second requires. */
 double gpt_speed_fraction(const gpt_speed_t *speed, double tokens_per_s);
+
+/* The same with the FLOPs that are needed: model FLOPs utilization. */
+double gpt_speed_mfu(const gpt_speed_t *speed, double tokens_per_s);
 
 #endif

@@ -8,17 +8,21 @@
 #include "tools/gpt/footprint.h"
 #include "tools/gpt/gpt.h"
 #include "tools/gpt/logger.h"
+#include "tools/gpt/parallel.h"
 #include "tools/gpt/resume.h"
+#include "tools/gpt/trace.h"
 
 /* State at the beginning of a run: a new model, or the one in the file to resume. */
 typedef struct start {
   train_model_file_t *file;     /* NULL for a new model */
   train_tokenizer_t *tokenizer; /* NULL if unknown */
-  train_layout_t *layout;
+  train_layout_t *layout;       /* of the whole model */
+  gpt_parallel_t parallel;
   train_metadata_t metadata;
   train_pool_t *pool;
   train_store_t *store;
   train_corpus_t corpus;
+  train_trace_t *trace; /* NULL: not requested */
 } start_t;
 
 /* Stores the tokenizer in the metadata, so that checkpoints are self-contained. */
@@ -73,19 +77,22 @@ static coll_status_t set_settings(const gpt_settings_t *settings, start_t *start
 static coll_status_t open_store(const gpt_settings_t *settings, gpt_setup_t *setup,
                                 start_t *start) {
   train_store_options_t options = gpt_settings_store(settings);
-  train_model_options_t passes;
-  COLL_TRY(gpt_settings_passes(settings, setup->group->size, &passes));
-  options.pool = passes.pool = start->pool;
-  COLL_TRY(
-      train_memory_predict(start->layout, &passes, &options, setup->group->size, &setup->memory));
+  options.pool = start->pool;
+  if (train_part_groups_experts(&start->parallel.part->part)) {
+    options.experts = &start->parallel.ranks.experts;
+  }
+  COLL_TRY(gpt_parallel_memory(settings, &start->parallel, start->pool, &setup->memory));
   setup->footprint_before = gpt_footprint_bytes();
-  COLL_TRY(train_store_create(start->layout, setup->group, &options, &start->store));
+  COLL_TRY(train_store_create(start->parallel.part, &start->parallel.ranks.data, &options,
+                              &start->store));
   if (start->file != NULL) return train_store_load(start->store, &start->file->flat);
   return train_store_initialize(start->store, start->metadata.position.seed);
 }
 
 static void close_all(start_t *start) {
   train_store_destroy(start->store);
+  gpt_parallel_close(&start->parallel);
+  train_trace_destroy(start->trace);
   train_corpus_close(&start->corpus);
   train_metadata_free(&start->metadata);
   train_pool_destroy(start->pool);
@@ -99,18 +106,25 @@ static coll_status_t train(const gpt_setup_t *setup, start_t *start) {
   options.tokenizer = start->tokenizer;
   gpt_logger_t *logger = NULL;
   train_result_t result;
-  coll_status_t status = gpt_settings_passes(setup->settings, setup->group->size, &options.model);
-  options.model.pool = start->pool;
+  coll_status_t status =
+      gpt_parallel_passes(setup->settings, &start->parallel, start->pool, &options.model);
+  if (status == COLL_OK) {
+    status = gpt_trace_open(setup->settings, setup->group, &start->trace);
+    options.trace = start->trace;
+  }
   if (status == COLL_OK) status = gpt_logger_open(setup, &logger);
   status = train_group_agree(setup->group, status);
   if (status == COLL_OK) {
     const train_observer_t observer = gpt_logger_observer(logger);
-    status = train_run(&options, setup->corpus, setup->group, &observer, start->store,
+    status = train_run(&options, setup->corpus, &start->parallel.ranks, &observer, start->store,
                        &start->metadata, &result);
     gpt_logger_stop(logger);
   }
   if (status == COLL_OK) {
     status = train_group_agree(setup->group, gpt_logger_finish(logger, &result));
+  }
+  if (status == COLL_OK) {
+    status = gpt_trace_write(start->trace, setup->settings, setup->group, setup->parallel);
   }
   gpt_logger_close(logger);
   return status;
@@ -118,9 +132,19 @@ static coll_status_t train(const gpt_setup_t *setup, start_t *start) {
 
 static coll_status_t run(const gpt_settings_t *settings, const train_group_t *group) {
   start_t start = {0};
-  gpt_setup_t setup = {.settings = settings, .group = group, .corpus = &start.corpus};
-  coll_status_t status = gpt_pool_create(group, settings->threads, &start.pool);
+  gpt_setup_t setup = {
+      .settings = settings, .group = group, .parallel = &start.parallel, .corpus = &start.corpus};
+  coll_status_t status = gpt_parallel_open(settings, group, &start.parallel);
+  if (status != COLL_OK) {
+    close_all(&start);
+    return status;
+  }
+  status = gpt_pool_create(group, settings->threads, &start.pool);
   if (status == COLL_OK) status = open_model(settings, &start);
+  if (status == COLL_OK) {
+    status = gpt_parallel_divide(settings, &start.layout->config, settings->resume != NULL,
+                                 &start.parallel);
+  }
   status = train_group_agree(group, status);
   if (status == COLL_OK) {
     status = gpt_corpus_open(group, settings->data, start.tokenizer, &start.layout->config,

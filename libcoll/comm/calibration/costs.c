@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/fork.h"
 #include "comm/calibration/exclusive.h"
 #include "comm/create.h"
 #include "device/ops.h"
@@ -65,6 +66,12 @@ static void save(const char *variant, tune_machine_t *costs) {
 static pthread_mutex_t finding = PTHREAD_MUTEX_INITIALIZER;
 static tune_machine_t found; /* both guarded by `finding` */
 static bool is_found;
+
+/* Another thread may hold it for as long as a measurement takes. */
+static void forget(void) {
+  pthread_mutex_init(&finding, NULL);
+}
+BASE_FORK_PART(NULL, forget);
 
 #define EXCLUSIVE_NS UINT64_C(5000000000) /* longer than a measurement may take */
 

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/fork.h"
 #include "base/text.h"
 #include "comm/launch/ancestor.h"
 #include "plan/plan.h"
@@ -79,6 +80,12 @@ enum { KIND_COUNT = sizeof kinds / sizeof kinds[0] };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of shares, and of stores' connections */
 static unsigned shares;                                  /* texts shared so far */
+
+/* Another thread may hold it for as long as a launcher takes to answer. */
+static void forget(void) {
+  pthread_mutex_init(&lock, NULL);
+}
+BASE_FORK_PART(NULL, forget);
 
 const char *launch_value(const char *name) {
   const char *text = name != NULL ? getenv(name) : NULL;

@@ -3,55 +3,26 @@
  * its interfaces and publishes "coll1/ADDRESSES/PORT/PID/SECRET"; so nothing has to be agreed on
  * beforehand. If it cannot, it publishes that instead, and the others need not wait for it.
  */
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "base/text.h"
 #include "comm/launch/launch.h"
-#include "topo/interfaces.h"
-#include "transport/connect.h"
 
 #define TAG "coll1/"
-#define ADDRESSES_MAX 16
 #define TAG_FAILED "coll1!"
 
 /* ---- the text -------------------------------------------------------------------------------*/
 
-static void write_secret(const base_secret_t *secret, char text[2 * BASE_SECRET_BYTES + 1]) {
-  static const char digits[] = "0123456789abcdef";
-  if (base_secret_is_none(secret)) {
-    memcpy(text, "-", 2);
-    return;
-  }
-  for (int i = 0; i < BASE_SECRET_BYTES; i++) {
-    text[2 * i] = digits[secret->bytes[i] >> 4];
-    text[2 * i + 1] = digits[secret->bytes[i] & 15];
-  }
-  text[2 * BASE_SECRET_BYTES] = '\0';
-}
-
-static int digit_of(char c) {
-  return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static bool read_secret(const char *text, base_secret_t *secret) {
   if (strcmp(text, "-") == 0) return true;
-  if (strlen(text) != 2 * (size_t)BASE_SECRET_BYTES) return false;
-  for (int i = 0; i < BASE_SECRET_BYTES; i++) {
-    int high = digit_of(text[2 * i]), low = digit_of(text[2 * i + 1]);
-    if (high < 0 || low < 0) return false;
-    secret->bytes[i] = (uint8_t)(high << 4 | low);
-  }
-  return true;
+  return strlen(text) == BASE_SECRET_HEX_BYTES && base_secret_from_hex(text, secret);
 }
 
 void launch_text_write(const rendezvous_address_t *address, char text[LAUNCH_TEXT_BYTES]) {
-  char secret[2 * BASE_SECRET_BYTES + 1];
-  write_secret(&address->secret, secret);
+  char secret[BASE_SECRET_HEX_BYTES + 1] = "-";
+  if (!base_secret_is_none(&address->secret)) base_secret_to_hex(&address->secret, secret);
   snprintf(text, LAUNCH_TEXT_BYTES, TAG "%s/%u/%d/%s", address->host, (unsigned)address->port,
            (int)address->pid, secret);
   explicit_bzero(secret, sizeof secret);
@@ -88,53 +59,20 @@ bool launch_text_read(const char *text, rendezvous_address_t *address) {
   return is_right;
 }
 
-/* ---- addresses of this host -----------------------------------------------------------------*/
-
-/* Appends one to the list, if it fits. */
-static void add_address(const topo_interface_t *from, char *list, size_t bytes) {
-  char text[INET6_ADDRSTRLEN];
-  size_t length = strlen(list);
-  const void *address = &((const struct sockaddr_in *)(const void *)&from->address)->sin_addr;
-  if (from->address.ss_family == AF_INET6) {
-    address = &((const struct sockaddr_in6 *)(const void *)&from->address)->sin6_addr;
-  }
-  if (inet_ntop(from->address.ss_family, address, text, sizeof text) == NULL) return;
-  if (length + strlen(text) + 2 > bytes) return;
-  snprintf(list + length, bytes - length, "%s%s", length > 0 ? "," : "", text);
-}
-
-/* Sets list to "" if this host has no address that other hosts may reach. */
-static coll_status_t list_addresses(char *list, size_t bytes) {
-  topo_interface_t found[ADDRESSES_MAX];
-  int count;
-  list[0] = '\0';
-  COLL_TRY(topo_interfaces_find(transport_interfaces(), ADDRESSES_MAX, found, &count));
-  for (int i = 0; i < count; i++) add_address(&found[i], list, bytes);
-  return COLL_OK;
-}
-
 /* ---- rank 0 ---------------------------------------------------------------------------------*/
 
-static coll_status_t start_at(const char *host, rendezvous_address_t *address) {
-  snprintf(address->host, sizeof address->host, "%s", host);
-  return rendezvous_server_start(address);
-}
-
-/* At the address that the user has chosen, else at all of this host's, for which the address gets
- * their list. */
+/* At the address that the user has chosen, else at all of this host's. */
 static coll_status_t start_server(const launch_t *launch, rendezvous_address_t *address) {
   const char *chosen = launch_value("COLL_INTERFACE_ADDRESS");
-  char list[RENDEZVOUS_HOST_BYTES] = "";
-  if (chosen != NULL && strlen(chosen) >= sizeof address->host) {
+  if (chosen == NULL && !launch_is_on_one_host(launch)) {
+    return rendezvous_server_start_everywhere(address);
+  }
+  if (chosen == NULL) chosen = "127.0.0.1";
+  if (strlen(chosen) >= sizeof address->host) {
     return base_fail(COLL_ERROR_INVALID, "COLL_INTERFACE_ADDRESS=%s is too long", chosen);
   }
-  if (chosen != NULL) return start_at(chosen, address);
-  if (!launch_is_on_one_host(launch)) COLL_TRY(list_addresses(list, sizeof list));
-  if (list[0] == '\0') return start_at("127.0.0.1", address);
-  coll_status_t status = start_at("::", address);
-  if (status != COLL_OK) status = start_at("0.0.0.0", address); /* a host without IPv6 */
-  if (status == COLL_OK) memcpy(address->host, list, sizeof list);
-  return status;
+  memcpy(address->host, chosen, strlen(chosen) + 1);
+  return rendezvous_server_start(address);
 }
 
 /* The user's secret, if there is one in a file, is better than what a key-value space would show to

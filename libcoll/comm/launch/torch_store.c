@@ -17,6 +17,7 @@
 
 #include "base/clock.h"
 #include "base/deadline.h"
+#include "base/fork.h"
 #include "comm/launch/launch.h"
 #include "comm/rendezvous/wire.h"
 #include "plan/plan.h"
@@ -36,6 +37,13 @@ enum {
 
 static int connection; /* 0: none */
 static int own_rank;
+
+/* The connection is the parent's. */
+static void forget(void) {
+  if (connection != 0) close(connection);
+  connection = 0;
+}
+BASE_FORK_PART(NULL, forget);
 
 /* ---- requests -------------------------------------------------------------------------------*/
 

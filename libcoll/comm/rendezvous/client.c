@@ -72,11 +72,13 @@ static coll_status_t connect_until(const call_t *call, rendezvous_link_t *link) 
       return COLL_OK;
     }
     uint64_t now_ns = base_clock_now_ns();
-    if (call->up_ns > 0 && errno == ECONNREFUSED && now_ns > call->up_ns + call->refused_ns) {
+    bool is_last = now_ns >= call->deadline_ns;
+    bool is_gone = call->up_ns > 0 && errno == ECONNREFUSED;
+    if (is_gone && (is_last || now_ns > call->up_ns + call->refused_ns)) {
       return fail_server_lost(link);
     }
     if (base_cancel_is_requested()) return fail_cancelled(call->own->rank);
-    if (now_ns >= call->deadline_ns) break;
+    if (is_last) break;
     base_clock_sleep_ns(pause_ns);
   }
   return base_fail(COLL_ERROR_TIMEOUT,

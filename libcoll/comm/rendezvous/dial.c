@@ -6,9 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <netdb.h>
 #include <poll.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -18,42 +16,6 @@
 
 #define NEXT_NS 100000000u  /* an address that has not answered by then is not waited for alone */
 #define LAST_NS 2000000000u /* those that have not answered so long after the last was tried */
-
-/* ---- names ----------------------------------------------------------------------------------*/
-
-/* Appends the addresses of one name. Returns an error of getaddrinfo. */
-static int add_name(const char *name, const char *port, dial_targets_t *targets) {
-  struct addrinfo *found, hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
-  int error = getaddrinfo(name, port, &hints, &found);
-  if (error != 0) return error;
-  for (const struct addrinfo *each = found; each != NULL && targets->count < DIAL_TARGETS;
-       each = each->ai_next) {
-    memcpy(&targets->at[targets->count], each->ai_addr, each->ai_addrlen);
-    targets->lengths[targets->count++] = each->ai_addrlen;
-  }
-  freeaddrinfo(found);
-  return 0;
-}
-
-coll_status_t dial_resolve(const rendezvous_address_t *address, dial_targets_t *targets) {
-  char port[8], names[RENDEZVOUS_HOST_BYTES];
-  int error = EAI_NONAME;
-  memset(targets, 0, sizeof *targets);
-  snprintf(port, sizeof port, "%u", (unsigned)address->port);
-  snprintf(names, sizeof names, "%s", address->host);
-  for (char *name = names; name != NULL;) {
-    char *comma = strchr(name, ',');
-    if (comma != NULL) *comma = '\0';
-    int failure = add_name(name, port, targets);
-    if (failure != 0) error = failure;
-    name = comma != NULL ? comma + 1 : NULL;
-  }
-  if (targets->count > 0) return COLL_OK;
-  return base_fail(COLL_ERROR_INVALID, "cannot resolve the rendezvous server's host '%s': %s",
-                   address->host, gai_strerror(error));
-}
-
-/* ---- connections ----------------------------------------------------------------------------*/
 
 /* While no server listens on a port of the ephemeral range, the kernel may choose that port as the
  * local one of a connection to it: TCP then connects the socket to itself. */

@@ -30,6 +30,10 @@ typedef struct rendezvous_address {
  * COLL_ERROR_SYSTEM: the port is in use, or a resource is missing. */
 coll_status_t rendezvous_server_start(rendezvous_address_t *address);
 
+/* The same at all addresses of this host that COLL_INTERFACES allows; address->host becomes their
+ * list. At the loopback address if there is none. */
+coll_status_t rendezvous_server_start_everywhere(rendezvous_address_t *address);
+
 /* Sets address->secret, where the launcher has not: from collrun, or from the file COLL_AUTH_FILE.
  * None if all ranks are on this host, because they meet at a loopback address, or if COLL_INSECURE
  * is 1. COLL_ERROR_INVALID: there is no secret, or the file is wrong. COLL_ERROR_SYSTEM. */

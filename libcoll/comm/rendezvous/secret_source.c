@@ -18,6 +18,8 @@
 
 #include "base/clock.h"
 #include "base/deadline.h"
+#include "base/handshake.h"
+#include "base/peer.h"
 #include "comm/rendezvous/rendezvous.h"
 #include "comm/rendezvous/secret_source.h"
 
@@ -91,9 +93,9 @@ static coll_status_t read_file(const char *path, base_secret_t *secret) {
   }
   close(fd);
   if (status != COLL_OK) return status;
-  *secret = base_secret_of_text(text, (size_t)bytes);
+  status = base_secret_of_text(text, (size_t)bytes, secret);
   explicit_bzero(text, sizeof text);
-  return COLL_OK;
+  return status;
 }
 
 /* ---- from collrun ---------------------------------------------------------------------------*/
@@ -101,8 +103,6 @@ static coll_status_t read_file(const char *path, base_secret_t *secret) {
 /* @NAME: an abstract name. */
 static coll_status_t dial(const char *path, int *fd) {
   struct sockaddr_un to = {.sun_family = AF_UNIX};
-  struct ucred server;
-  socklen_t length = sizeof server;
   if (strlen(path) >= sizeof to.sun_path) {
     return base_fail(COLL_ERROR_INVALID, "COLL_SECRET_SOCKET=%s is too long a path", path);
   }
@@ -118,9 +118,7 @@ static coll_status_t dial(const char *path, int *fd) {
     close(made);
     return status;
   }
-  bool is_ours = getsockopt(made, SOL_SOCKET, SO_PEERCRED, &server, &length) == 0 &&
-                 (server.uid == geteuid() || server.uid == 0);
-  if (is_ours) {
+  if (base_peer_is_own_user(made)) {
     *fd = made;
     return COLL_OK;
   }
@@ -154,21 +152,26 @@ static bool is_loopback(const struct sockaddr *address) {
   return address->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&wide->sin6_addr);
 }
 
-static bool stays_on_host(const char *host) {
+int rendezvous_stays_on_host(const char *host, bool *stays) {
   struct addrinfo *found, hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
-  bool stays = true;
-  if (getaddrinfo(host, NULL, &hints, &found) != 0) return true; /* which the rendezvous reports */
+  *stays = true;
+  int error = getaddrinfo(host, NULL, &hints, &found);
+  if (error != 0) return error;
   for (const struct addrinfo *each = found; each != NULL; each = each->ai_next) {
-    stays = stays && is_loopback(each->ai_addr);
+    *stays = *stays && is_loopback(each->ai_addr);
   }
   freeaddrinfo(found);
-  return stays;
+  return 0;
 }
 
 static coll_status_t go_without(const char *host) {
   int64_t insecure;
+  bool stays;
   COLL_TRY(base_knob_integer(&knobs[KNOB_INSECURE], &insecure));
-  if (insecure == 1 || stays_on_host(host)) return COLL_OK;
+  if (insecure == 1) return COLL_OK;
+  bool is_known = rendezvous_stays_on_host(host, &stays) == 0; /* else the rendezvous reports it */
+  if (!is_known || stays) return COLL_OK;
+  COLL_TRY(base_handshake_check_hosts());
   return base_fail(COLL_ERROR_INVALID,
                    "the ranks meet at %s, which other hosts reach, but have no secret that keeps "
                    "strangers out: start them with collrun, or set COLL_AUTH_FILE to a file with "

@@ -10,8 +10,14 @@
 
 /* Translates a rank's program, which must pass plan_check_program. Owned by the caller: free().
  * Contains no pointers, so its bytes may be copied to a device. COLL_ERROR_UNSUPPORTED: the plan
- * accesses buffers of peers other than SCRATCH, or reduces too many operands at once. */
+ * reduces too many operands at once. */
 coll_status_t gpu_bind_program(const plan_t *plan, int rank, gpu_program_t **program);
+
+/* Allocates a program of head->lanes lanes and that many actions and pieces, for the caller to fill
+ * in: only the header is. Owned by the caller: free(). COLL_ERROR_MEMORY; COLL_ERROR_UNSUPPORTED:
+ * too long; the text calls it `name`. */
+coll_status_t gpu_program_alloc(const gpu_program_t *head, size_t actions, size_t pieces,
+                                const char *name, gpu_program_t **program);
 
 /* A call, as the user made it. Buffers are in the device's memory. */
 typedef struct gpu_request {
@@ -20,16 +26,24 @@ typedef struct gpu_request {
   void *scaled; /* premul-sum: device memory of the size of the input */
   size_t count; /* elements of a block; with uneven blocks, of this rank's largest */
   gpu_blocks_t input_blocks, output_blocks; /* arrays in device memory, or NULL */
+  gpu_parts_t input_parts, output_parts; /* for plans of reach read and user: those that they access
+                                            of peers, the same on all ranks */
   coll_dtype_t dtype;
   coll_op_t op;       /* builtin; of a premul-sum COLL_SUM */
   const void *scalar; /* premul-sum: in host memory; else NULL */
   bool averages;      /* COLL_AVG of a collective that reduces */
+  /* What all ranks of a collective must agree on (flight_call_t without number and history), in
+   * host memory. NULL: a call that not all ranks make, such as sends and receives. */
+  const gpu_words_t *words;
+  /* ANY: the first of LL and LL128 by which an even call takes one pass. LL, LL128: for uneven and
+   * larger calls too. All only if the room and the plan have it (flagged.h), else SLOTS. */
+  gpu_protocol_t protocol;
 } gpu_request_t;
 
 /* Fills in the argument of a launch of `slices` slices. room: a copy of the one in *rank, which is
  * in device memory, like *program; `bound` is the host's copy of the program.
- * COLL_ERROR_UNSUPPORTED: the program needs more channels, slots, or space than the room has. All
- * ranks of the communicator get the same answer. */
+ * COLL_ERROR_UNSUPPORTED: the program needs more channels, slots, or space than the room has, or
+ * parts that the request lacks. All ranks of the communicator get the same answer. */
 coll_status_t gpu_bind_call(const gpu_room_t *room, const gpu_rank_t *rank,
                             const gpu_program_t *bound, const gpu_program_t *program,
                             const gpu_request_t *request, int slices, gpu_call_t *call);

@@ -1,5 +1,6 @@
 /* Translates a plan's program. Blocks of the buffers are cut into parts, so a span is cut where it
  * crosses from one block to the next. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/memory.h"
@@ -18,19 +19,20 @@ typedef struct builder {
   size_t piece_count, piece_capacity;
 } builder_t;
 
-static coll_status_t refuse_reach(const plan_t *plan) {
-  return base_fail(COLL_ERROR_UNSUPPORTED,
-                   "plan %s accesses users' buffers of other ranks (reach %s); the GPU kernel runs "
-                   "plans of reach own and scratch only",
-                   plan->algorithm, plan_reach_name(plan->reach));
-}
-
 /* ---- pieces ---------------------------------------------------------------------------------*/
 
 static int32_t base_of(const builder_t *b, const plan_span_t *span) {
+  int32_t size = b->plan->shape.size;
   if (span->buffer == PLAN_SCRATCH) return GPU_BASE_SCRATCH + span->rank;
-  assert(span->rank == b->rank);
-  return span->buffer == PLAN_INPUT ? GPU_BASE_INPUT : GPU_BASE_OUTPUT;
+  if (span->rank == b->rank) return span->buffer == PLAN_INPUT ? GPU_BASE_INPUT : GPU_BASE_OUTPUT;
+  int32_t first = GPU_BASE_SCRATCH + (span->buffer == PLAN_INPUT ? size : 2 * size);
+  return first + span->rank;
+}
+
+static void note_reach(builder_t *b, const plan_span_t *span) {
+  if (span->rank == b->rank) return;
+  b->head.reaches_input |= span->buffer == PLAN_INPUT;
+  b->head.reaches_output |= span->buffer == PLAN_OUTPUT;
 }
 
 static int32_t pieces_of(const plan_t *plan, const plan_span_t *span) {
@@ -51,6 +53,7 @@ static coll_status_t add_piece(builder_t *b, const plan_span_t *span, int32_t in
   COLL_TRY(base_grow((void **)&b->pieces, &b->piece_capacity, b->piece_count + 1, sizeof *b->pieces,
                      "a program's pieces"));
   b->pieces[b->piece_count++] = piece_of(b, span, index);
+  note_reach(b, span);
   return COLL_OK;
 }
 
@@ -87,7 +90,12 @@ static coll_status_t translate_message(builder_t *b, gpu_action_kind_t kind, int
   action->kind = (uint8_t)kind;
   action->peer = peer;
   action->channel = channel;
-  if (channel >= b->head.channels) b->head.channels = channel + 1;
+  if (channel >= b->plan->lanes) {
+    return base_fail(COLL_ERROR_UNSUPPORTED,
+                     "plan %s has messages on channel %d, and %d lanes: the GPU kernel numbers "
+                     "channels as lanes",
+                     b->plan->algorithm, channel, b->plan->lanes);
+  }
   return add_pieces(b, action, span, NULL, 0);
 }
 
@@ -145,41 +153,117 @@ static void mark_watched(builder_t *b) {
   }
 }
 
+/* ---- fused copies ---------------------------------------------------------------------------*/
+
+static const gpu_piece_t *piece_at(const builder_t *b, const gpu_action_t *action, int32_t piece,
+                                   int32_t operand) {
+  return &b->pieces[action->pieces + (uint32_t)(piece * action->operands + operand)];
+}
+
+static bool are_equal(const gpu_piece_t *a, const gpu_piece_t *b) {
+  return a->base == b->base && a->block == b->block && a->first == b->first && a->end == b->end;
+}
+
+/* Whether the copy reads what operand `operand` of the action is: 0 the destination, 1 the source.
+ */
+static bool copies(const builder_t *b, const gpu_action_t *copy, const gpu_action_t *action,
+                   int32_t operand) {
+  if (copy->piece_count != action->piece_count) return false;
+  for (int32_t i = 0; i < copy->piece_count; i++) {
+    if (!are_equal(piece_at(b, copy, i, 1), piece_at(b, action, i, operand))) return false;
+  }
+  return true;
+}
+
+/* A copy of the result of an action, or of the same data, that follows it directly or behind other
+ * such copies, may be carried out with it. Nothing is between them that orders accesses, so peers
+ * and other lanes cannot tell the difference; and no lane waits for the copy by itself. What the
+ * action reads is not overwritten by the copies but in place, where destination and source are the
+ * same elements, which are stored only when they have been read: the verifier has proved that no
+ * step's destination overlaps a source in another way. */
+static bool may_fuse(const builder_t *b, const gpu_action_t *action, const gpu_action_t *copy) {
+  if (copy->kind != GPU_COPY || copy->watched) return false;
+  return copies(b, copy, action, 0) || (action->operands == 2 && copies(b, copy, action, 1));
+}
+
+static void fuse_lane(const builder_t *b, size_t begin, size_t end) {
+  for (size_t i = begin; i < end; i++) {
+    gpu_action_t *action = &b->actions[i];
+    if (action->kind != GPU_COPY && action->kind != GPU_REDUCE) continue;
+    while (i + 1 + (size_t)action->fused < end &&
+           action->operands + action->fused < GPU_OPERANDS_MAX &&
+           may_fuse(b, action, action + 1 + action->fused)) {
+      action->fused++;
+    }
+    i += (size_t)action->fused;
+  }
+}
+
+static void fuse(const builder_t *b) {
+  size_t begin = 0;
+  for (int32_t lane = 0; lane < b->plan->lanes; lane++) {
+    fuse_lane(b, begin, b->lane_ends[lane]);
+    begin = b->lane_ends[lane];
+  }
+}
+
 /* ---- the whole ------------------------------------------------------------------------------*/
 
 /* One allocation: the header, the ends of lanes, the actions, the pieces. */
-static coll_status_t assemble(builder_t *b, gpu_program_t **program) {
-  gpu_program_t *head = &b->head;
-  size_t ends = (size_t)head->lanes * sizeof *b->lane_ends;
+coll_status_t gpu_program_alloc(const gpu_program_t *head, size_t actions, size_t pieces,
+                                const char *name, gpu_program_t **program) {
+  size_t ends = (size_t)head->lanes * sizeof(uint32_t);
   size_t actions_at = base_round_up(sizeof *head + ends, GPU_VECTOR_BYTES);
-  size_t action_bytes = b->action_count * sizeof *b->actions;
+  size_t action_bytes = actions * sizeof(gpu_action_t);
   size_t pieces_at = base_round_up(actions_at + action_bytes, GPU_VECTOR_BYTES);
-  size_t piece_bytes = b->piece_count * sizeof *b->pieces, bytes = pieces_at + piece_bytes;
-  char *made;
+  size_t bytes = pieces_at + pieces * sizeof(gpu_piece_t);
   if (bytes > UINT32_MAX) {
-    return base_fail(COLL_ERROR_UNSUPPORTED, "plan %s is too long for the GPU kernel: %zu bytes",
-                     b->plan->algorithm, bytes);
+    return base_fail(COLL_ERROR_UNSUPPORTED, "%s is too long for the GPU kernel: %zu bytes", name,
+                     bytes);
   }
-  COLL_TRY(base_alloc(1, bytes, "a program", (void **)&made));
-  head->actions_at = (uint32_t)actions_at;
-  head->pieces_at = (uint32_t)pieces_at;
-  head->bytes = (uint32_t)bytes;
-  memcpy(made, head, sizeof *head);
-  memcpy(made + sizeof *head, b->lane_ends, ends);
-  if (action_bytes > 0) memcpy(made + actions_at, b->actions, action_bytes);
-  if (piece_bytes > 0) memcpy(made + pieces_at, b->pieces, piece_bytes);
-  *program = (gpu_program_t *)(void *)made;
+  COLL_TRY(base_alloc(1, bytes, "a program", (void **)program));
+  **program = *head;
+  (*program)->actions_at = (uint32_t)actions_at;
+  (*program)->pieces_at = (uint32_t)pieces_at;
+  (*program)->bytes = (uint32_t)bytes;
+  return COLL_OK;
+}
+
+static coll_status_t assemble(const builder_t *b, gpu_program_t **program) {
+  char name[PLAN_NAME_BYTES + 8];
+  snprintf(name, sizeof name, "plan %s", b->plan->algorithm);
+  COLL_TRY(gpu_program_alloc(&b->head, b->action_count, b->piece_count, name, program));
+  char *made = (char *)*program;
+  size_t ends = (size_t)b->head.lanes * sizeof *b->lane_ends;
+  memcpy(made + sizeof b->head, b->lane_ends, ends);
+  if (b->action_count > 0) {
+    memcpy(made + (*program)->actions_at, b->actions, b->action_count * sizeof *b->actions);
+  }
+  if (b->piece_count > 0) {
+    memcpy(made + (*program)->pieces_at, b->pieces, b->piece_count * sizeof *b->pieces);
+  }
   return COLL_OK;
 }
 
 static coll_status_t build(builder_t *b, gpu_program_t **program) {
   for (int32_t lane = 0; lane < b->plan->lanes; lane++) COLL_TRY(translate_lane(b, lane));
   mark_watched(b);
+  fuse(b);
   return assemble(b, program);
 }
 
+/* Ranks build only their own programs, and must agree: where an exact plan has one rank that
+ * reduces the operands of all, the others do not see it. */
+static coll_status_t check_operands(const plan_t *plan) {
+  if (plan->order != PLAN_ORDER_EXACT || plan->shape.size <= GPU_OPERANDS_MAX) return COLL_OK;
+  return base_fail(COLL_ERROR_UNSUPPORTED,
+                   "plan %s reduces the operands of %d ranks in one step; the GPU kernel takes at "
+                   "most %d",
+                   plan->algorithm, plan->shape.size, GPU_OPERANDS_MAX);
+}
+
 coll_status_t gpu_bind_program(const plan_t *plan, int rank, gpu_program_t **program) {
-  if (plan->reach > PLAN_REACH_SCRATCH) return refuse_reach(plan);
+  COLL_TRY(check_operands(plan));
   builder_t b = {.plan = plan, .program = &plan->programs[rank], .rank = rank};
   b.head = (gpu_program_t){.rank = rank,
                            .size = plan->shape.size,
@@ -188,7 +272,8 @@ coll_status_t gpu_bind_program(const plan_t *plan, int rank, gpu_program_t **pro
                            .depth = plan->depth,
                            .message_chunks = plan->message_chunks,
                            .scratch_chunks = plan->scratch_chunks,
-                           .channels = plan->lanes, /* of signals */
+                           .is_own = plan->reach == PLAN_REACH_OWN,
+                           .enters = plan_reach_exchanges(plan->reach),
                            .input_blocks = plan_blocks(&plan->shape, rank, PLAN_INPUT),
                            .output_blocks = plan_blocks(&plan->shape, rank, PLAN_OUTPUT)};
   coll_status_t status = build(&b, program);

@@ -7,8 +7,9 @@
 #define DEVICE_CUDA_COMPUTE_H
 
 #include "device/cuda/element.h"
+#include "device/cuda/run.h"
 
-#define GPU_OPERANDS_MAX 128 /* of a reduction */
+#define GPU_PAIRS_UNROLLED 4 /* vectors of each of two operands that a thread loads at once */
 #define GPU_RUNS_MAX 8       /* stack of the canonical expression above groups of four operands */
 
 GPU_FUNCTION gpu_vector_t gpu_vector_load(const char *from) {
@@ -19,15 +20,16 @@ GPU_FUNCTION void gpu_vector_store(char *to, gpu_vector_t vector) {
   GPU_STORE(gpu_vector_t, to, vector);
 }
 
-/* Bytes from `at` to the next address that is a multiple of `multiple`, at most `bytes`. */
+/* Bytes from `at` to the next address that is a multiple of `multiple`, a power of two; at most
+ * `bytes`. */
 GPU_FUNCTION size_t gpu_to_multiple(const char *at, size_t multiple, size_t bytes) {
-  size_t rest = (size_t)(-(uintptr_t)at % multiple);
+  size_t rest = (size_t)(-(uintptr_t)at & (multiple - 1));
   return rest < bytes ? rest : bytes;
 }
 
 /* ---- copy -----------------------------------------------------------------------------------*/
 
-#define GPU_COPY_UNROLLED 4 /* loads of a thread before its first store */
+#define GPU_COPY_UNROLLED 8 /* loads of a thread before its first store */
 
 GPU_FUNCTION void gpu_copy_vectors(char *dst, const char *src, size_t vectors) {
   size_t step = gpu_threads(), i = gpu_thread();
@@ -66,8 +68,9 @@ GPU_FUNCTION void gpu_copy_words(char *dst, const char *src, size_t words, size_
  */
 GPU_LONG_FUNCTION void gpu_copy(char *dst, const char *src, size_t bytes) {
   size_t apart = ((uintptr_t)dst ^ (uintptr_t)src) | GPU_VECTOR_BYTES, width = apart & -apart;
-  size_t head = gpu_to_multiple(dst, width, bytes), words = (bytes - head) / width;
-  size_t done = head + words * width;
+  int shift = (width > 1) + (width > 2) + (width > 4) + (width > 8);
+  size_t head = gpu_to_multiple(dst, width, bytes), words = (bytes - head) >> shift;
+  size_t done = head + (words << shift);
   if (dst == src) return;
   gpu_copy_words(dst, src, head, 1);
   gpu_copy_words(dst + head, src + head, words, width);
@@ -91,17 +94,21 @@ GPU_FUNCTION bool gpu_equally_aligned(const char *dst, const char *const sources
     prefix##_wide_t at[prefix##_width];                                                           \
   } prefix##_pack_t;                                                                              \
                                                                                                   \
+  GPU_FUNCTION prefix##_pack_t prefix##_unpack(gpu_vector_t vector, int width) {                  \
+    prefix##_pack_t pack = {{0}};                                                                 \
+    prefix##_element_t elements[prefix##_width];                                                  \
+    memcpy(elements, &vector, sizeof elements);                                                   \
+    for (int i = 0; i < width; i++) pack.at[i] = prefix##_decode(elements[i]);                    \
+    return pack;                                                                                  \
+  }                                                                                               \
+                                                                                                  \
   GPU_FUNCTION prefix##_pack_t prefix##_load(const char *from, int width) {                       \
     prefix##_pack_t pack = {{0}};                                                                 \
     if (width == 1) {                                                                             \
       pack.at[0] = prefix##_decode(GPU_LOAD(prefix##_element_t, from));                           \
       return pack;                                                                                \
     }                                                                                             \
-    gpu_vector_t vector = gpu_vector_load(from);                                                  \
-    prefix##_element_t elements[prefix##_width];                                                  \
-    memcpy(elements, &vector, sizeof elements);                                                   \
-    for (int i = 0; i < width; i++) pack.at[i] = prefix##_decode(elements[i]);                    \
-    return pack;                                                                                  \
+    return prefix##_unpack(gpu_vector_load(from), width);                                         \
   }                                                                                               \
                                                                                                   \
   GPU_FUNCTION void prefix##_store(char *to, const prefix##_pack_t *pack, int width) {            \
@@ -167,10 +174,36 @@ GPU_FUNCTION bool gpu_equally_aligned(const char *dst, const char *const sources
     return pack;                                                                                  \
   }                                                                                               \
                                                                                                   \
+  /* Two operands, several vectors at once. Returns the thread's first vector that is left. */    \
+  GPU_FUNCTION size_t prefix##_pairs(int op, char *dst, const char *const from[], size_t start,   \
+                                     size_t steps) {                                              \
+    const size_t apart = gpu_threads() * (size_t)GPU_VECTOR_BYTES;                                \
+    const char *a = from[0] + start, *b = from[1] + start;                                        \
+    size_t i = gpu_thread();                                                                      \
+    for (; i + (GPU_PAIRS_UNROLLED - 1) * gpu_threads() < steps;                                  \
+         i += GPU_PAIRS_UNROLLED * gpu_threads()) {                                               \
+      gpu_vector_t left[GPU_PAIRS_UNROLLED], right[GPU_PAIRS_UNROLLED];                           \
+      size_t at = i * GPU_VECTOR_BYTES;                                                           \
+      for (int k = 0; k < GPU_PAIRS_UNROLLED; k++) {                                              \
+        left[k] = gpu_vector_load(a + at + (size_t)k * apart);                                    \
+        right[k] = gpu_vector_load(b + at + (size_t)k * apart);                                   \
+      }                                                                                           \
+      for (int k = 0; k < GPU_PAIRS_UNROLLED; k++) {                                              \
+        prefix##_pack_t one = prefix##_unpack(left[k], prefix##_width);                           \
+        prefix##_pack_t other = prefix##_unpack(right[k], prefix##_width);                        \
+        one = prefix##_both(op, &one, &other, prefix##_width);                                    \
+        prefix##_store(dst + start + at + (size_t)k * apart, &one, prefix##_width);               \
+      }                                                                                           \
+    }                                                                                             \
+    return i;                                                                                     \
+  }                                                                                               \
+                                                                                                  \
   /* `steps` packs from byte `start` of all operands on. */                                       \
   GPU_FUNCTION void prefix##_fold(int op, char *dst, const char *const from[], int count,         \
                                   size_t start, size_t steps, int width) {                        \
-    GPU_EACH(i, steps) {                                                                          \
+    size_t i = gpu_thread();                                                                      \
+    if (width > 1 && count == 2) i = prefix##_pairs(op, dst, from, start, steps);                 \
+    for (; i < steps; i += gpu_threads()) {                                                       \
       size_t at = start + i * (size_t)width * sizeof(prefix##_element_t);                         \
       prefix##_pack_t pack = count <= 4 ? prefix##_few(op, from, count, at, width)                \
                                         : prefix##_tree(op, from, count, at, width);              \

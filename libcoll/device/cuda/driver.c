@@ -129,6 +129,24 @@ coll_status_t cuda_driver_load(const cuda_driver_t **driver) {
   return COLL_OK;
 }
 
+bool cuda_driver_is_present(void) {
+  void *library = dlopen(CUDA_DRIVER_LIBRARY, RTLD_LAZY | RTLD_NOLOAD);
+  if (library != NULL) dlclose(library);
+  return library != NULL;
+}
+
+int cuda_driver_current(void) {
+  typedef cuda_result_t (*get_device_t)(cuda_device_t * device);
+  get_device_t get = NULL;
+  cuda_device_t device;
+  void *library = dlopen(CUDA_DRIVER_LIBRARY, RTLD_LAZY | RTLD_NOLOAD);
+  if (library == NULL) return CUDA_NO_DEVICE;
+  find_exported(library, "cuCtxGetDevice", &get);
+  bool has_one = get != NULL && get(&device) == CUDA_RESULT_OK;
+  dlclose(library);
+  return has_one ? device : CUDA_NO_DEVICE;
+}
+
 /* ---- errors ----------------------------------------------------------------------------------*/
 
 typedef struct reason {
@@ -205,4 +223,19 @@ void cuda_context_leave(const cuda_driver_t *driver, int device) {
   cuda_context_t context;
   (void)driver->cuCtxPopCurrent(&context);
   (void)driver->cuDevicePrimaryCtxRelease(device);
+}
+
+coll_status_t cuda_context_enter_relaxed(const cuda_driver_t *driver, int device,
+                                         cuda_capture_mode_t *mode) {
+  *mode = CUDA_CAPTURE_RELAXED;
+  COLL_TRY(cuda_context_enter(driver, device));
+  coll_status_t status = cuda_driver_check(driver, driver->cuThreadExchangeStreamCaptureMode(mode),
+                                           "cuThreadExchangeStreamCaptureMode", device);
+  if (status != COLL_OK) cuda_context_leave(driver, device);
+  return status;
+}
+
+void cuda_context_leave_relaxed(const cuda_driver_t *driver, int device, cuda_capture_mode_t mode) {
+  (void)driver->cuThreadExchangeStreamCaptureMode(&mode);
+  cuda_context_leave(driver, device);
 }

@@ -5,6 +5,8 @@
 #ifndef DEVICE_CUDA_DRIVER_H
 #define DEVICE_CUDA_DRIVER_H
 
+#include <stdbool.h>
+
 #include "base/status.h"
 #include "device/cuda/driver_functions.h"
 #include "device/cuda/driver_types.h"
@@ -28,6 +30,14 @@ typedef struct cuda_driver {
  * start. The text says what is there and what is needed. */
 coll_status_t cuda_driver_load(const cuda_driver_t **driver);
 
+/* Whether this process has loaded a library of the driver's name: without it, no memory is that of
+ * a GPU, and nothing needs to load the driver to find that out. */
+bool cuda_driver_is_present(void);
+
+/* The device of the calling thread's current context, or CUDA_NO_DEVICE. Neither loads nor
+ * initializes the driver: without either there is no context. */
+int cuda_driver_current(void);
+
 /* Loads and initializes the driver of the given file, which stays loaded. For cuda_driver_load and
  * tests. */
 coll_status_t cuda_driver_open(const char *library, cuda_driver_t *driver);
@@ -46,5 +56,12 @@ coll_status_t cuda_driver_check_device(const cuda_driver_t *driver, int device);
  * thread, and keeps it alive until cuda_context_leave, which restores the previous one. */
 coll_status_t cuda_context_enter(const cuda_driver_t *driver, int device);
 void cuda_context_leave(const cuda_driver_t *driver, int device);
+
+/* The same, for calls of which the program does not know that they wait or allocate: while another
+ * thread captures a stream in the global mode, the driver refuses such calls and ends the capture.
+ * They do not concern the captured stream, so they are permitted. *mode is what is restored. */
+coll_status_t cuda_context_enter_relaxed(const cuda_driver_t *driver, int device,
+                                         cuda_capture_mode_t *mode);
+void cuda_context_leave_relaxed(const cuda_driver_t *driver, int device, cuda_capture_mode_t mode);
 
 #endif

@@ -18,6 +18,8 @@
   X(12000, cuDeviceTotalMem, _v2, (size_t * bytes, cuda_device_t device))                          \
   X(12000, cuDeviceGetPCIBusId, , (char *id, int bytes, cuda_device_t device))                     \
   X(12000, cuDeviceCanAccessPeer, , (int *can, cuda_device_t device, cuda_device_t peer))          \
+  X(12000, cuDeviceGetP2PAttribute, ,                                                              \
+    (int *value, cuda_p2p_attribute_t attribute, cuda_device_t device, cuda_device_t peer))        \
   X(12000, cuDevicePrimaryCtxRetain, , (cuda_context_t * context, cuda_device_t device))           \
   X(12000, cuDevicePrimaryCtxRelease, _v2, (cuda_device_t device))                                 \
   X(12000, cuDevicePrimaryCtxGetState, , (cuda_device_t device, unsigned *flags, int *active))     \

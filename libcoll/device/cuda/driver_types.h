@@ -71,8 +71,13 @@ typedef enum cuda_attribute { /* CUdevice_attribute */
                               CUDA_ATTRIBUTE_STREAM_64_BIT_OPS = 122,
                               CUDA_ATTRIBUTE_DMA_BUF = 124,
                               CUDA_ATTRIBUTE_HANDLE_FABRIC = 128,
-                              CUDA_ATTRIBUTE_MULTICAST = 132
+                              CUDA_ATTRIBUTE_MULTICAST = 132,
+                              CUDA_ATTRIBUTE_MPS = 133 /* unknown to older drivers */
 } cuda_attribute_t;
+
+typedef enum cuda_p2p_attribute { /* CUdevice_P2PAttribute */
+                                  CUDA_P2P_NATIVE_ATOMICS = 3
+} cuda_p2p_attribute_t;
 
 typedef enum cuda_pointer_attribute { /* CUpointer_attribute, with the type of the value */
                                       CUDA_POINTER_CONTEXT = 1,        /* cuda_context_t */

@@ -4,182 +4,23 @@
  * threads move. After a wait that the abort word ended, the block returns.
  *
  * Lanes of a rank follow each other by their progress: in pass p, a lane stores base + p * stride +
- * 1 when the input is scaled, + 2 + s when step s is done, and base + (p + 1) * stride at the end
+ * 1 when the pass may start, + 2 + s when step s is done, and base + (p + 1) * stride at the end
  * of the pass. Only what a lane may wait for is stored. All lanes end a pass before any begins the
  * next.
  */
-#include "device/cuda/call.h"
 #include "device/cuda/compute.h"
+#include "device/cuda/enter.h"
+#include "device/cuda/flagged.h"
+#include "device/cuda/spread.h"
 
 #ifndef __CUDACC__
 _Thread_local gpu_virtual_thread_t gpu_virtual = {.blocks = 1, .threads = 1};
-_Static_assert(GPU_OPERANDS_MAX * sizeof(char *) <= GPU_VIRTUAL_SHARED, "memory of a block");
+_Static_assert(sizeof(gpu_shared_t) <= GPU_VIRTUAL_SHARED, "memory of a block");
 #endif
 
-enum { GPU_SCALED = 1, GPU_FIRST_STEP = 2 };
-
-/* How `count` elements are cut into equal numbers of grains. */
-typedef struct gpu_cut {
-  size_t count, grain, whole, extra;
-} gpu_cut_t;
-
-typedef struct gpu_run {
-  const gpu_call_t *call;
-  const gpu_program_t *program;
-  const gpu_room_t *room;
-  const gpu_piece_t *pieces;
-  const char **operands; /* shared by the threads of the block */
-  char *arena;           /* of this rank */
-  const char *input;     /* scaled, if the call asks for it */
-  int32_t lane, slice;
-  uint64_t base;    /* progress at the start of the pass */
-  size_t first;     /* where the pass begins in an even block, in elements */
-  size_t start;     /* the same, within the slice */
-  gpu_cut_t window; /* what the pass covers of an even block, cut into parts */
-} gpu_run_t;
-
-typedef struct gpu_range {
-  char *at;
-  size_t bytes;
-} gpu_range_t;
-
-/* ---- where data is --------------------------------------------------------------------------*/
-
-GPU_FUNCTION size_t gpu_min(size_t a, size_t b) {
-  return a < b ? a : b;
-}
-
-GPU_FUNCTION gpu_cut_t gpu_cut(size_t count, size_t parts, size_t grain) {
-  gpu_cut_t cut;
-  size_t grains = (count + grain - 1) / grain;
-  cut.count = count;
-  cut.grain = grain;
-  cut.whole = grains / parts;
-  cut.extra = grains % parts;
-  return cut;
-}
-
-/* As plan_part_offset. */
-GPU_FUNCTION size_t gpu_cut_at(const gpu_cut_t *cut, size_t part) {
-  return gpu_min((cut->whole * part + gpu_min(part, cut->extra)) * cut->grain, cut->count);
-}
-
-/* What the pass covers of a block of `count` elements: a part of the slice. Returns the number of
- * elements. */
-GPU_LONG_FUNCTION size_t gpu_window(const gpu_run_t *run, size_t count, size_t *first) {
-  const gpu_call_t *call = run->call;
-  gpu_cut_t slices = gpu_cut(count, (size_t)call->slices, call->grain);
-  size_t from = gpu_cut_at(&slices, (size_t)run->slice);
-  size_t in_slice = gpu_cut_at(&slices, (size_t)run->slice + 1) - from;
-  size_t start = gpu_min(run->start, in_slice);
-  *first = from + start;
-  return gpu_min(in_slice - start, call->pass_max);
-}
-
-GPU_FUNCTION void gpu_set_pass(gpu_run_t *run, uint32_t pass) {
-  run->start = pass * run->call->pass_max;
-  size_t count = gpu_window(run, run->call->count, &run->first);
-  run->window = gpu_cut(count, (size_t)run->program->parts, run->call->grain);
-}
-
-/* The element of its buffer at which the block's window begins. */
-GPU_FUNCTION size_t gpu_block_window(const gpu_run_t *run, int32_t base, int32_t block,
-                                     gpu_cut_t *window) {
-  const gpu_call_t *call = run->call;
-  gpu_blocks_t blocks = base == GPU_BASE_INPUT ? call->input_blocks : call->output_blocks;
-  *window = run->window;
-  if (base >= GPU_BASE_SCRATCH) return (size_t)block * call->pass_max;
-  if (blocks.counts == NULL) return (size_t)block * call->count + run->first;
-  size_t first, count = gpu_window(run, blocks.counts[block], &first);
-  *window = gpu_cut(count, (size_t)run->program->parts, call->grain);
-  return blocks.offsets[block] + first;
-}
-
-GPU_FUNCTION char *gpu_base_address(const gpu_run_t *run, int32_t base) {
-  if (base == GPU_BASE_INPUT) return (char *)(uintptr_t)run->input;
-  if (base == GPU_BASE_OUTPUT) return run->call->output;
-  char *arena = run->call->rank->arenas[base - GPU_BASE_SCRATCH];
-  return gpu_arena_scratch(run->room, arena, run->slice);
-}
-
-GPU_LONG_FUNCTION gpu_range_t gpu_range_of(const gpu_run_t *run, const gpu_piece_t *piece) {
-  gpu_range_t range = {NULL, 0};
-  gpu_cut_t window;
-  size_t begin = gpu_block_window(run, piece->base, piece->block, &window);
-  size_t first = gpu_cut_at(&window, (size_t)piece->first);
-  size_t elements = gpu_cut_at(&window, (size_t)piece->end) - first;
-  if (elements == 0) return range;
-  range.at = gpu_base_address(run, piece->base) + (begin + first) * run->call->element_bytes;
-  range.bytes = elements * run->call->element_bytes;
-  return range;
-}
-
-/* ---- flags ----------------------------------------------------------------------------------*/
-
-/* Waits until the flag is at least `value`. False: the abort word is set. */
-GPU_LONG_FUNCTION bool gpu_wait(const gpu_run_t *run, const uint64_t *flag, uint64_t value) {
-  const gpu_rank_t *rank = run->call->rank;
-  bool reached = true;
-  if (gpu_thread() == 0) {
-    uint32_t polls = 0;
-    while (gpu_load_acquire(flag) < value) {
-      if (++polls % GPU_ABORT_INTERVAL == 0 && gpu_load_relaxed(rank->abort) != 0) {
-        reached = false;
-        break;
-      }
-      gpu_pause();
-    }
-  }
-  return gpu_barrier_all(reached);
-}
-
-/* Stores the flag behind all that the block has done, and the block's own counter, if any. */
-GPU_FUNCTION void gpu_publish(uint64_t *flag, uint64_t value, uint64_t *counter) {
-  gpu_barrier();
-  if (gpu_thread() == 0) {
-    gpu_delay();
-    if (counter != NULL) *counter = value;
-    gpu_store_release(flag, value);
-  }
-  gpu_barrier();
-}
-
-GPU_FUNCTION uint64_t *gpu_lane_progress(const gpu_run_t *run, int32_t lane) {
-  return gpu_arena_progress(run->room, run->arena, lane, run->slice);
-}
-
-GPU_FUNCTION void gpu_advance(const gpu_run_t *run, uint64_t steps) {
-  gpu_publish(gpu_lane_progress(run, run->lane), run->base + steps, NULL);
-}
-
-GPU_FUNCTION bool gpu_wait_for_lane(const gpu_run_t *run, int32_t lane, uint64_t steps) {
-  return gpu_wait(run, gpu_lane_progress(run, lane), run->base + steps);
-}
+enum { GPU_PREPARED = 1, GPU_FIRST_STEP = 2 };
 
 /* ---- actions --------------------------------------------------------------------------------*/
-
-/* This rank's end of the FIFO, and the peer's. */
-GPU_FUNCTION gpu_fifo_t *gpu_own_fifo(const gpu_run_t *run, const gpu_action_t *action) {
-  return gpu_arena_fifo(run->room, run->arena, action->peer, action->channel, run->slice);
-}
-GPU_FUNCTION gpu_fifo_t *gpu_peer_fifo(const gpu_run_t *run, const gpu_action_t *action) {
-  char *arena = run->call->rank->arenas[action->peer];
-  return gpu_arena_fifo(run->room, arena, run->program->rank, action->channel, run->slice);
-}
-
-GPU_FUNCTION size_t gpu_message_bytes(const gpu_run_t *run, const gpu_action_t *action) {
-  size_t bytes = 0;
-  for (int32_t i = 0; i < action->piece_count; i++) {
-    bytes += gpu_range_of(run, &run->pieces[action->pieces + (uint32_t)i]).bytes;
-  }
-  return bytes;
-}
-
-/* Both ends of a message of uneven blocks know its size, but not each other's number of passes, so
- * an empty one is not sent. In even calls it is, as it may order other accesses. */
-GPU_FUNCTION bool gpu_is_left_out(const gpu_run_t *run, const gpu_action_t *action) {
-  return run->call->input_blocks.counts != NULL && gpu_message_bytes(run, action) == 0;
-}
 
 /* Copies the pieces to or from the slot, without gaps. */
 GPU_FUNCTION void gpu_move_message(const gpu_run_t *run, const gpu_action_t *action, char *slot,
@@ -193,38 +34,38 @@ GPU_FUNCTION void gpu_move_message(const gpu_run_t *run, const gpu_action_t *act
 
 GPU_FUNCTION bool gpu_send(const gpu_run_t *run, const gpu_action_t *action) {
   gpu_fifo_t *own = gpu_own_fifo(run, action), *peer = gpu_peer_fifo(run, action);
-  uint64_t number = own->own_sent, depth = (uint64_t)run->room->depth;
-  if (gpu_is_left_out(run, action)) return true;
-  if (number >= depth && !gpu_wait(run, &own->taken, number - depth + 1)) return false;
-  char *arena = run->call->rank->arenas[action->peer];
-  char *slot =
-      gpu_arena_slot(run->room, arena, run->program->rank, action->channel, run->slice, number);
+  uint64_t number = own->own_sent, digest;
+  if (!gpu_message_digest(run, action, &digest)) return true;
+  if (!gpu_wait_slot(run, &own->taken, &own->own_seen, number, action->peer)) return false;
+  char *arena = run->rank->arenas[action->peer];
+  char *slot = gpu_arena_slot(run->room, arena, run->program->rank,
+                              gpu_ring_of(run, action->channel), number);
   gpu_move_message(run, action, slot, true);
-  gpu_publish(&peer->sent, number + 1, &own->own_sent);
+  gpu_publish_flag(peer->sent, number + 1, digest, &own->own_sent);
   return true;
 }
 
 GPU_FUNCTION bool gpu_recv(const gpu_run_t *run, const gpu_action_t *action) {
   gpu_fifo_t *own = gpu_own_fifo(run, action), *peer = gpu_peer_fifo(run, action);
-  uint64_t number = own->own_taken;
-  if (gpu_is_left_out(run, action)) return true;
-  if (!gpu_wait(run, &own->sent, number + 1)) return false;
-  char *slot =
-      gpu_arena_slot(run->room, run->arena, action->peer, action->channel, run->slice, number);
+  uint64_t number = own->own_taken, digest;
+  if (!gpu_message_digest(run, action, &digest)) return true;
+  if (!gpu_wait_flag(run, own->sent, number + 1, digest, action->peer)) return false;
+  char *slot = gpu_arena_slot(run->room, run->arena, action->peer,
+                              gpu_ring_of(run, action->channel), number);
   gpu_move_message(run, action, slot, false);
-  gpu_publish(&peer->taken, number + 1, &own->own_taken);
+  gpu_publish(&peer->taken, number + 1, &own->own_taken, number + 1);
   return true;
 }
 
 GPU_FUNCTION void gpu_signal(const gpu_run_t *run, const gpu_action_t *action) {
-  gpu_fifo_t *own = gpu_own_fifo(run, action);
-  gpu_publish(&gpu_peer_fifo(run, action)->signals, own->own_signals + 1, &own->own_signals);
+  gpu_fifo_t *own = gpu_own_fifo(run, action), *peer = gpu_peer_fifo(run, action);
+  gpu_publish_flag(peer->signals, own->own_signals + 1, run->digest, &own->own_signals);
 }
 
 GPU_FUNCTION bool gpu_wait_signal(const gpu_run_t *run, const gpu_action_t *action) {
   gpu_fifo_t *own = gpu_own_fifo(run, action);
   uint64_t number = own->own_waits + 1;
-  if (!gpu_wait(run, &own->signals, number)) return false;
+  if (!gpu_wait_flag(run, own->signals, number, run->digest, action->peer)) return false;
   if (gpu_thread() == 0) own->own_waits = number;
   gpu_barrier();
   return true;
@@ -253,14 +94,45 @@ GPU_FUNCTION void gpu_reduce_pieces(const gpu_run_t *run, const gpu_action_t *ac
   }
 }
 
+/* The copies that are fused with the action are those behind it. The threads of the block look up
+ * one operand each. */
+GPU_FUNCTION void gpu_spread_pieces(const gpu_run_t *run, const gpu_action_t *action) {
+  size_t sources = (size_t)action->operands - 1, dsts = 1 + (size_t)action->fused;
+  for (int32_t i = 0; i < action->piece_count; i++) {
+    const gpu_piece_t *piece = &run->pieces[action->pieces + (uint32_t)i * action->operands];
+    size_t bytes = gpu_range_of(run, piece).bytes;
+    if (bytes == 0) continue;
+    gpu_barrier();
+    GPU_EACH(k, sources + dsts) {
+      const gpu_piece_t *dst = piece;
+      if (k > sources) dst = &run->pieces[action[k - sources].pieces + 2 * (uint32_t)i];
+      run->operands[k] = gpu_range_of(run, k < sources ? &piece[1 + k] : dst).at;
+    }
+    gpu_barrier();
+    gpu_reduce_to_all(run->call->dtype, run->call->op, run->operands, (int)sources, (int)dsts,
+                      bytes / run->call->element_bytes, run->call->element_bytes);
+  }
+}
+
+GPU_FUNCTION void gpu_compute_pieces(const gpu_run_t *run, const gpu_action_t *action) {
+  if (action->fused > 0) {
+    gpu_spread_pieces(run, action);
+  } else if (action->kind == GPU_COPY) {
+    gpu_copy_pieces(run, action);
+  } else {
+    gpu_reduce_pieces(run, action);
+  }
+}
+
 /* What one step writes the next may read, by other threads of the block. */
 GPU_FUNCTION bool gpu_act(const gpu_run_t *run, const gpu_action_t *action) {
+  bool flagged = run->call->protocol >= GPU_PROTOCOL_LL;
   gpu_delay();
   switch (action->kind) {
-    case GPU_COPY: gpu_copy_pieces(run, action); break;
-    case GPU_REDUCE: gpu_reduce_pieces(run, action); break;
-    case GPU_SEND: return gpu_send(run, action);
-    case GPU_RECV: return gpu_recv(run, action);
+    case GPU_COPY:
+    case GPU_REDUCE: gpu_compute_pieces(run, action); break;
+    case GPU_SEND: return flagged ? gpu_flagged_send(run, action) : gpu_send(run, action);
+    case GPU_RECV: return flagged ? gpu_flagged_recv(run, action) : gpu_recv(run, action);
     case GPU_SIGNAL: gpu_signal(run, action); return true;
     case GPU_WAIT: return gpu_wait_signal(run, action);
     default:
@@ -295,13 +167,14 @@ GPU_FUNCTION void gpu_divide_output(const gpu_run_t *run) {
   gpu_barrier();
 }
 
-/* Lane 0 scales for all lanes. */
-GPU_FUNCTION bool gpu_prepare_input(const gpu_run_t *run) {
-  bool several = run->program->lanes > 1;
-  if (run->call->scaled == NULL) return true;
-  if (run->lane != 0) return gpu_wait_for_lane(run, 0, GPU_SCALED);
-  gpu_scale_input(run);
-  if (several) gpu_advance(run, GPU_SCALED);
+/* Lane 0 enters the call and scales the input for all lanes. */
+GPU_FUNCTION bool gpu_prepare_pass(const gpu_run_t *run, uint32_t pass) {
+  bool enters = run->program->enters && pass == 0, scales = run->call->scaled != NULL;
+  if (!enters && !scales) return true;
+  if (run->lane != 0) return gpu_wait_for_lane(run, 0, GPU_PREPARED);
+  if (enters && !gpu_enter(run)) return false;
+  if (scales) gpu_scale_input(run);
+  if (run->program->lanes > 1) gpu_advance(run, GPU_PREPARED);
   return true;
 }
 
@@ -309,7 +182,7 @@ GPU_FUNCTION bool gpu_prepare_input(const gpu_run_t *run) {
 GPU_FUNCTION bool gpu_end_pass(const gpu_run_t *run) {
   uint64_t end = run->program->stride;
   bool divides = run->call->divisor > 1 && run->lane == 0;
-  if (run->program->lanes == 1) {
+  if (run->program->lanes == 1 || run->program->independent) {
     if (divides) gpu_divide_output(run);
     return true;
   }
@@ -322,48 +195,105 @@ GPU_FUNCTION bool gpu_end_pass(const gpu_run_t *run) {
   return true;
 }
 
-GPU_FUNCTION bool gpu_run_pass(const gpu_run_t *run) {
+GPU_FUNCTION bool gpu_run_pass(gpu_run_t *run, uint32_t pass) {
   const uint32_t *ends = gpu_program_lane_ends(run->program);
   const gpu_action_t *actions = gpu_program_actions(run->program);
   uint32_t begin = run->lane == 0 ? 0 : ends[run->lane - 1], end = ends[run->lane];
-  if (!gpu_prepare_input(run)) return false;
-  for (uint32_t i = begin; i < end; i++) {
+  if (!gpu_prepare_pass(run, pass)) return false;
+  for (uint32_t i = begin; i < end;) {
     if (!gpu_act(run, &actions[i])) return false;
     if (actions[i].watched) gpu_advance(run, GPU_FIRST_STEP + (uint64_t)(i - begin));
+    if (!gpu_next_window(run, &actions[i])) i += 1 + (uint32_t)actions[i].fused;
   }
   return gpu_end_pass(run);
 }
 
-/* The last block of the launch counts the call. Every block has read the counters before. */
-GPU_FUNCTION void gpu_end_call(const gpu_call_t *call, char *arena) {
-  gpu_counters_t *counters = gpu_arena_counters(arena);
+/* Keeps the call for peers and for the host. False: a call before it has failed, so it must do
+ * nothing. That one has not waited for its peers, which may still be in it: they access this rank's
+ * SCRATCH, and read which call it was. */
+GPU_FUNCTION bool gpu_begin_call(const gpu_run_t *run) {
+  const gpu_call_t *call = run->call;
+  gpu_record_t *record = run->rank->record;
+  if (gpu_arena_counters(run->arena)->broken != 0) return false;
+  if (gpu_block() != 0 || gpu_thread() != 0) return true;
+  if (record != NULL) {
+    gpu_store_relaxed64(&record->begun, gpu_arena_counters(run->arena)->calls + 1);
+  }
+  if (call->identity == 0) return true;
+  gpu_entry_write(gpu_arena_entry(run->arena, run->number), run->number, call->words);
+  if (record != NULL) gpu_entry_write(&record->collective, run->number, call->words);
+  return true;
+}
+
+/* The last block of the launch counts the call. Every block has read the counters before. A call
+ * that failed has not ended: peers conclude from the count that all messages were sent. Unlike
+ * `failures`, `broken` does not change while blocks read it: all of a launch see the same. */
+GPU_FUNCTION void gpu_end_call(const gpu_run_t *run) {
+  const gpu_call_t *call = run->call;
+  gpu_counters_t *counters = gpu_arena_counters(run->arena);
+  gpu_record_t *record = run->rank->record;
   gpu_barrier();
   if (gpu_thread() != 0 || gpu_increment(&counters->ended) + 1 < gpu_blocks()) return;
   counters->ended = 0;
+  if (gpu_load_relaxed(&counters->failures) != 0) {
+    counters->broken = 1;
+    return;
+  }
+  uint64_t collectives = run->number + (call->identity != 0 ? 1 : 0);
   counters->calls++;
-  counters->base += (uint64_t)call->passes * call->program->stride;
+  counters->base += (uint64_t)call->passes * run->program->stride;
+  if (record != NULL) {
+    gpu_store_relaxed64(&record->collectives, collectives);
+    gpu_store_relaxed64(&record->ended, counters->calls);
+  }
+  if (call->identity == 0) return;
+  counters->history = run->digest;
+  gpu_store_release(&counters->collectives, collectives);
+}
+
+GPU_FUNCTION void gpu_copy_words_to_shared(void *to, const void *from, size_t bytes) {
+  GPU_EACH(i, bytes / sizeof(uint32_t)) {
+    const char *word = (const char *)from + i * sizeof(uint32_t);
+    GPU_STORE(uint32_t, (char *)to + i * sizeof(uint32_t), GPU_LOAD(uint32_t, word));
+  }
+}
+
+GPU_FUNCTION void gpu_run_init(gpu_run_t *run, const gpu_call_t *call, gpu_shared_t *shared) {
+  bool fits = call->program_bytes <= sizeof shared->program;
+  const gpu_rank_t *rank = &shared->rank;
+  gpu_copy_words_to_shared(&shared->rank, call->rank, sizeof shared->rank);
+  if (fits) gpu_copy_words_to_shared(shared->program, call->program, call->program_bytes);
+  gpu_barrier();
+  run->call = call;
+  run->rank = rank;
+  run->program = fits ? (const gpu_program_t *)(const void *)shared->program : call->program;
+  run->room = &rank->room;
+  run->pieces = gpu_program_pieces(run->program);
+  run->operands = shared->operands;
+  run->arena = rank->arenas[rank->rank];
+  run->input = call->scaled != NULL ? call->scaled : call->input;
+  run->lane = (int32_t)gpu_block() / call->slices;
+  run->slice = (int32_t)gpu_block() % call->slices;
+  const gpu_counters_t *counters = gpu_arena_counters(run->arena);
+  run->base = counters->base;
+  run->number = counters->collectives;
+  run->digest = gpu_mix(counters->history, call->identity);
+}
+
+GPU_FUNCTION void gpu_run_passes(gpu_run_t *run) {
+  bool done = true;
+  for (uint32_t pass = 0; done && pass < run->call->passes; pass++) {
+    gpu_set_pass(run, pass);
+    done = gpu_run_pass(run, pass);
+    run->base += run->program->stride;
+  }
+  if (!done && gpu_thread() == 0) gpu_fail(run, GPU_FAILED_ABORTED, NULL);
 }
 
 GPU_KERNEL gpu_run_kernel(GPU_ARGUMENT gpu_call_t call) {
-  GPU_SHARED(const char *, operands, GPU_OPERANDS_MAX);
-  const gpu_rank_t *rank = call.rank;
+  GPU_SHARED(gpu_shared_t, shared, 1);
   gpu_run_t run;
-  bool done = true;
-  run.call = &call;
-  run.program = call.program;
-  run.room = &rank->room;
-  run.pieces = gpu_program_pieces(call.program);
-  run.operands = operands;
-  run.arena = rank->arenas[rank->rank];
-  run.input = call.scaled != NULL ? call.scaled : call.input;
-  run.lane = (int32_t)gpu_block() / call.slices;
-  run.slice = (int32_t)gpu_block() % call.slices;
-  run.base = gpu_arena_counters(run.arena)->base;
-  for (uint32_t pass = 0; done && pass < call.passes; pass++) {
-    gpu_set_pass(&run, pass);
-    done = gpu_run_pass(&run);
-    run.base += call.program->stride;
-  }
-  if (!done && gpu_thread() == 0) gpu_store_relaxed(rank->failed, 1);
-  gpu_end_call(&call, run.arena);
+  gpu_run_init(&run, &call, shared);
+  if (gpu_begin_call(&run)) gpu_run_passes(&run);
+  gpu_end_call(&run);
 }

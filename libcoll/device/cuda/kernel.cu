@@ -1,2 +1,3 @@
-/* The kernel, compiled for CUDA devices. */
+/* The kernels, compiled for CUDA devices. */
+#include "device/cuda/compute_kernel.c"
 #include "device/cuda/kernel.c"

@@ -42,10 +42,13 @@ static coll_status_t describe(const cuda_driver_t *driver, int device, cuda_mem_
   return cuda_driver_check(driver, result, "cuDeviceGetAttribute", device);
 }
 
-/* Whether `device` can access memory of `owner`. */
-static coll_status_t can_access(const cuda_driver_t *driver, int device, int owner, int *can) {
-  *can = 1;
-  if (device == owner) return COLL_OK;
+/* Whether a GPU can access memory of `owner`. If this process does not see that one (see
+ * CUDA_VISIBLE_DEVICES), it is `mapper` that may, and the driver refuses what cannot be. */
+static coll_status_t can_access(const cuda_driver_t *driver, int device, int mapper, int owner,
+                                int *can) {
+  bool is_visible = owner >= 0 && owner < driver->device_count;
+  *can = is_visible || device == mapper;
+  if (device == owner || !is_visible) return COLL_OK;
   return cuda_driver_check(driver, driver->cuDeviceCanAccessPeer(can, device, owner),
                            "cuDeviceCanAccessPeer", device);
 }
@@ -56,7 +59,7 @@ static coll_status_t grant_access(const cuda_driver_t *driver, const cuda_memory
   size_t count = 0;
   int can;
   for (int i = 0; i < driver->device_count && i < DEVICES_MAX; i++) {
-    COLL_TRY(can_access(driver, i, memory->device, &can));
+    COLL_TRY(can_access(driver, i, device, memory->device, &can));
     if (can) {
       descs[count++] = (cuda_access_desc_t){{CUDA_LOCATION_DEVICE, i}, CUDA_ACCESS_READ_WRITE};
     } else if (i == device) {
@@ -150,7 +153,8 @@ coll_status_t cuda_memory_alloc(const cuda_driver_t *driver, int device, size_t 
     return base_fail(COLL_ERROR_MEMORY, "GPU %d has no %zu bytes", device, bytes);
   }
   memory->bytes = base_round_up(bytes, granularity);
-  COLL_TRY(cuda_context_enter(driver, device));
+  cuda_capture_mode_t mode;
+  COLL_TRY(cuda_context_enter_relaxed(driver, device, &mode));
   coll_status_t status = keep_context(driver, device, memory);
   if (status == COLL_OK) {
     status = create(driver, &prop, memory);
@@ -160,7 +164,7 @@ coll_status_t cuda_memory_alloc(const cuda_driver_t *driver, int device, size_t 
     status = clear(driver, memory);
     if (status != COLL_OK) discard(driver, memory);
   }
-  cuda_context_leave(driver, device);
+  cuda_context_leave_relaxed(driver, device, mode);
   return status;
 }
 
@@ -190,12 +194,17 @@ coll_status_t cuda_memory_export(const cuda_driver_t *driver, const cuda_memory_
       "cuMemExportToShareableHandle", memory->device);
 }
 
-static coll_status_t import(const cuda_driver_t *driver, int device, cuda_memory_t *memory) {
+/* The GPU that has the memory may be one that this process does not see. */
+static int owner_of(const cuda_driver_t *driver, cuda_mem_t handle) {
   cuda_mem_prop_t prop;
-  COLL_TRY(cuda_driver_check(driver,
-                             driver->cuMemGetAllocationPropertiesFromHandle(&prop, memory->handle),
-                             "cuMemGetAllocationPropertiesFromHandle", device));
-  memory->device = prop.location.id;
+  cuda_result_t result = driver->cuMemGetAllocationPropertiesFromHandle(&prop, handle);
+  bool is_visible =
+      result == CUDA_RESULT_OK && prop.location.id >= 0 && prop.location.id < driver->device_count;
+  return is_visible ? prop.location.id : CUDA_NO_DEVICE;
+}
+
+static coll_status_t import(const cuda_driver_t *driver, int device, cuda_memory_t *memory) {
+  memory->device = owner_of(driver, memory->handle);
   COLL_TRY(keep_context(driver, device, memory));
   coll_status_t status = map(driver, memory, device);
   if (status != COLL_OK) (void)driver->cuDevicePrimaryCtxRelease(device);
@@ -206,7 +215,8 @@ coll_status_t cuda_memory_import(const cuda_driver_t *driver, int device, int de
                                  size_t bytes, cuda_memory_t *memory) {
   memset(memory, 0, sizeof *memory);
   memory->bytes = bytes;
-  COLL_TRY(cuda_context_enter(driver, device));
+  cuda_capture_mode_t mode;
+  COLL_TRY(cuda_context_enter_relaxed(driver, device, &mode));
   /* The descriptor itself is passed where a pointer to a handle is declared. */
   coll_status_t status =
       cuda_driver_check(driver,
@@ -217,6 +227,6 @@ coll_status_t cuda_memory_import(const cuda_driver_t *driver, int device, int de
     status = import(driver, device, memory);
     if (status != COLL_OK) (void)driver->cuMemRelease(memory->handle);
   }
-  cuda_context_leave(driver, device);
+  cuda_context_leave_relaxed(driver, device, mode);
   return status;
 }

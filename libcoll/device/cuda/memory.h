@@ -34,9 +34,9 @@ coll_status_t cuda_memory_export(const cuda_driver_t *driver, const cuda_memory_
 
 /* Maps memory that another process exported, of the size there, for `device` and all other devices
  * of this process that can access it. memory->device is where it is, as this process counts
- * devices. The descriptor stays the caller's, and may be closed afterwards.
- * COLL_ERROR_UNSUPPORTED: `device` cannot access the other device's memory. After a failure
- * memory->address is 0. */
+ * devices; CUDA_NO_DEVICE if it does not see that one (CUDA_VISIBLE_DEVICES). The descriptor stays
+ * the caller's, and may be closed afterwards. COLL_ERROR_UNSUPPORTED: `device` cannot access the
+ * other device's memory. After a failure memory->address is 0. */
 coll_status_t cuda_memory_import(const cuda_driver_t *driver, int device, int descriptor,
                                  size_t bytes, cuda_memory_t *memory);
 

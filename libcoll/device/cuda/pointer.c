@@ -25,6 +25,13 @@ coll_status_t cuda_pointer_query(const cuda_driver_t *driver, const void *ptr,
   return COLL_OK;
 }
 
+bool cuda_pointer_is_device(const void *ptr) {
+  const cuda_driver_t *driver;
+  cuda_pointer_t pointer;
+  return ptr != NULL && cuda_driver_is_present() && cuda_driver_load(&driver) == COLL_OK &&
+         cuda_pointer_query(driver, ptr, &pointer) == COLL_OK && pointer.kind == CUDA_KIND_DEVICE;
+}
+
 const char *cuda_pointer_kind_name(cuda_pointer_kind_t kind) {
   static const char *const names[] = {"plain memory", "pinned memory", "device memory",
                                       "managed memory"};

@@ -23,6 +23,10 @@ typedef struct cuda_pointer {
 coll_status_t cuda_pointer_query(const cuda_driver_t *driver, const void *ptr,
                                  cuda_pointer_t *pointer);
 
+/* Whether it is memory of a GPU, which the host cannot access. False, without loading the driver,
+ * in a process that has not loaded it. */
+bool cuda_pointer_is_device(const void *ptr);
+
 /* "plain memory", "pinned memory", "device memory", "managed memory" */
 const char *cuda_pointer_kind_name(cuda_pointer_kind_t kind);
 

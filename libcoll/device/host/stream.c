@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/fork.h"
 #include "device/host/host.h"
 #include "topo/machine.h"
 
@@ -21,6 +22,12 @@ atomic_size_t host_stream_min[HOST_WORK_COUNT] = {MIN_BYTES, MIN_BYTES};
 static atomic_bool known;         /* host_stream_min is final; set after it, with release */
 static atomic_size_t cache_bytes; /* size of the last-level cache; 0: not looked up yet */
 static pthread_mutex_t finding = PTHREAD_MUTEX_INITIALIZER;
+
+/* Another thread may hold it for as long as the machine takes to be described. */
+static void forget(void) {
+  pthread_mutex_init(&finding, NULL);
+}
+BASE_FORK_PART(NULL, forget);
 
 static size_t last_cache_bytes(void) {
   topo_machine_t *machine;

@@ -6,6 +6,7 @@
 
 #include "frontends/nccl/driver.h"
 #include "frontends/nccl/group.h"
+#include "frontends/nccl/stream.h"
 #include "frontends/nccl/types.h"
 
 typedef struct call {
@@ -20,59 +21,44 @@ typedef struct call {
   int root; /* or peer */
 } call_t;
 
-static coll_status_t start(const call_t *c, coll_dtype_t dtype, coll_op_t op, coll_comm_t comm) {
+static coll_status_t start(const call_t *c, coll_dtype_t dtype, coll_op_t op, coll_comm_t comm,
+                           coll_stream_t stream) {
   switch (c->collective) {
-    case COLL_ALLREDUCE: return coll_allreduce(c->send, c->recv, c->count, dtype, op, comm, NULL);
+    case COLL_ALLREDUCE: return coll_allreduce(c->send, c->recv, c->count, dtype, op, comm, stream);
     case COLL_REDUCE:
-      return coll_reduce(c->send, c->recv, c->count, dtype, op, c->root, comm, NULL);
+      return coll_reduce(c->send, c->recv, c->count, dtype, op, c->root, comm, stream);
     case COLL_REDUCE_SCATTER:
-      return coll_reduce_scatter(c->send, c->recv, c->count, dtype, op, comm, NULL);
-    case COLL_ALLGATHER: return coll_allgather(c->send, c->recv, c->count, dtype, comm, NULL);
+      return coll_reduce_scatter(c->send, c->recv, c->count, dtype, op, comm, stream);
+    case COLL_ALLGATHER: return coll_allgather(c->send, c->recv, c->count, dtype, comm, stream);
     case COLL_BROADCAST:
-      return coll_broadcast(c->send, c->recv, c->count, dtype, c->root, comm, NULL);
-    case COLL_GATHER: return coll_gather(c->send, c->recv, c->count, dtype, c->root, comm, NULL);
-    case COLL_SCATTER: return coll_scatter(c->send, c->recv, c->count, dtype, c->root, comm, NULL);
-    case COLL_ALLTOALL: return coll_alltoall(c->send, c->recv, c->count, dtype, comm, NULL);
+      return coll_broadcast(c->send, c->recv, c->count, dtype, c->root, comm, stream);
+    case COLL_GATHER: return coll_gather(c->send, c->recv, c->count, dtype, c->root, comm, stream);
+    case COLL_SCATTER:
+      return coll_scatter(c->send, c->recv, c->count, dtype, c->root, comm, stream);
+    case COLL_ALLTOALL: return coll_alltoall(c->send, c->recv, c->count, dtype, comm, stream);
     default:
-      return c->receives ? coll_recv(c->recv, c->count, dtype, c->root, comm, NULL)
-                         : coll_send(c->send, c->count, dtype, c->root, comm, NULL);
+      return c->receives ? coll_recv(c->recv, c->count, dtype, c->root, comm, stream)
+                         : coll_send(c->send, c->count, dtype, c->root, comm, stream);
   }
 }
 
-/* A call is complete when it returns, which the order of any default stream permits: the null
- * stream, cudaStreamLegacy (1) and cudaStreamPerThread (2). */
-static ncclResult_t check_stream(const call_t *call, cudaStream_t stream) {
-  if ((uintptr_t)stream <= 2) return ncclSuccess;
-  return nccl_fail(ncclInvalidUsage,
-                   "%s: this library has no support for CUDA streams yet; give memory of the host "
-                   "and the stream NULL",
-                   call->function);
-}
-
-static ncclResult_t check_memory(const call_t *call) {
-  if (!nccl_driver_owns(call->send) && !nccl_driver_owns(call->recv)) return ncclSuccess;
-  return nccl_fail(ncclUnhandledCudaError,
-                   "%s: the %s buffer is memory of a GPU, which this library cannot access yet; "
-                   "give memory of the host",
-                   call->function, nccl_driver_owns(call->send) ? "send" : "receive");
-}
-
 static ncclResult_t check_and_start(const call_t *call, ncclComm_t comm, cudaStream_t stream) {
+  const nccl_place_t place = {call->function, call->send, call->recv, stream};
+  coll_stream_t on;
   coll_dtype_t dtype;
   coll_op_t op;
   ncclResult_t result = nccl_handle_check_ready(comm, call->function);
   if (result == ncclSuccess) result = nccl_dtype_check(call->dtype, call->function, &dtype);
   if (result == ncclSuccess) result = nccl_op_check(call->op, call->function, &op);
-  if (result == ncclSuccess) result = check_stream(call, stream);
-  if (result == ncclSuccess) result = check_memory(call);
+  if (result == ncclSuccess) result = nccl_stream_find(comm, &place, &on);
   if (result != ncclSuccess) return result;
   if (nccl_group_is_open()) {
     result = nccl_group_add_call(comm, call->collective, call->count, dtype);
     if (result != ncclSuccess) return result;
-    return nccl_result(start(call, dtype, op, comm->comm), call->function);
+    return nccl_result(start(call, dtype, op, comm->comm, on), call->function);
   }
   nccl_handle_use(comm);
-  coll_status_t status = start(call, dtype, op, comm->comm);
+  coll_status_t status = start(call, dtype, op, comm->comm, on);
   result = nccl_result(status, call->function);
   nccl_handle_release(comm);
   return result;
@@ -168,20 +154,24 @@ ncclResult_t ncclRecv(void *recv, size_t count, ncclDataType_t dtype, int peer, 
 }
 NCCL_ALIAS(ncclRecv);
 
+/* A scalar in memory of a GPU is read now; NCCL reads it when a call with the op runs. */
 ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataType_t dtype,
                                       ncclScalarResidence_t residence, ncclComm_t comm) {
   static const char function[] = "ncclRedOpCreatePreMulSum";
   coll_dtype_t found;
   coll_op_t made;
+  uint64_t value;
   ncclResult_t result = nccl_handle_check_ready(comm, function);
   if (result == ncclSuccess) result = nccl_dtype_check(dtype, function, &found);
   if (result != ncclSuccess) return result;
-  if (op == NULL || nccl_driver_owns(scalar)) {
-    return op == NULL ? nccl_fail(ncclInvalidArgument, "%s: op is NULL", function)
-                      : nccl_fail(ncclUnhandledCudaError,
-                                  "%s: the scalar is memory of a GPU, which this library cannot "
-                                  "access yet",
-                                  function);
+  if (op == NULL) return nccl_fail(ncclInvalidArgument, "%s: op is NULL", function);
+  if (residence == ncclScalarDevice && nccl_driver_memory(scalar) == NCCL_MEMORY_DEVICE) {
+    if (!nccl_driver_read(comm->device, &value, scalar, coll_dtype_bytes(found))) {
+      return nccl_fail(ncclUnhandledCudaError, "%s: the scalar cannot be read from the GPU",
+                       function);
+    }
+    scalar = &value;
+    residence = ncclScalarHostImmediate;
   }
   result = nccl_result(coll_op_create_premul_sum_resident(
                            scalar, found, (coll_scalar_residence_t)residence, comm->comm, &made),

@@ -6,6 +6,7 @@
 
 #include "frontends/nccl/config.h"
 #include "frontends/nccl/create.h"
+#include "frontends/nccl/driver.h"
 #include "frontends/nccl/environment.h"
 #include "frontends/nccl/group.h"
 
@@ -31,7 +32,7 @@ static ncclResult_t create_id(ncclUniqueId *id, const char *function) {
                      "to the others",
                      function, fixed);
   }
-  ncclResult_t result = nccl_result(coll_unique_id_create(&made), function);
+  ncclResult_t result = nccl_result(coll_unique_id_create_net(&made), function);
   if (result == ncclSuccess) memcpy(id, &made, sizeof *id);
   return result;
 }
@@ -92,6 +93,20 @@ NCCL_ALIAS(ncclCommInitRankScalable);
 
 /* ---- all ranks of this process ----------------------------------------------------------------*/
 
+/* Devices are numbers here where the process has no GPUs. There may be fewer GPUs, too. */
+static coll_status_t make_local(int count, ncclComm_t comms[], coll_comm_t made[]) {
+  int available = nccl_driver_find() ? nccl_driver_devices() : 0;
+  bool has_all = available > 0;
+  for (int i = 0; i < count; i++) has_all = has_all && comms[i]->device < available;
+  if (!has_all) return coll_comm_create_local(count, made);
+  int *devices = malloc((size_t)count * sizeof *devices);
+  if (devices == NULL) return COLL_ERROR_MEMORY;
+  for (int i = 0; i < count; i++) devices[i] = comms[i]->device;
+  coll_status_t status = coll_comm_create_local_gpus(count, devices, made);
+  free(devices);
+  return status;
+}
+
 static ncclResult_t init_all(ncclComm_t *comms, coll_comm_t *made, int count, const int *devices) {
   ncclResult_t result = ncclSuccess;
   for (int i = 0; i < count && result == ncclSuccess; i++) {
@@ -99,7 +114,7 @@ static ncclResult_t init_all(ncclComm_t *comms, coll_comm_t *made, int count, co
     if (comms[i] == NULL) result = ncclSystemError;
   }
   if (result == ncclSuccess) {
-    result = nccl_result(coll_comm_create_local(count, made), "ncclCommInitAll");
+    result = nccl_result(make_local(count, comms, made), "ncclCommInitAll");
   }
   for (int i = 0; i < count && result == ncclSuccess; i++) {
     comms[i]->comm = made[i];
@@ -111,7 +126,7 @@ static ncclResult_t init_all(ncclComm_t *comms, coll_comm_t *made, int count, co
   return result;
 }
 
-/* Devices are numbers here: there may be fewer GPUs, and a number may stand there twice. */
+/* A number of a device may stand there twice. */
 ncclResult_t ncclCommInitAll(ncclComm_t *comms, int count, const int *devices) {
   nccl_environment_read();
   if (comms == NULL || count < 1) {
@@ -186,7 +201,7 @@ static coll_status_t exchange_shrunk(nccl_creation_t *creation) {
   if (parent->rank != root) {
     return coll_recv(id, sizeof *id, COLL_UINT8, root, parent->comm, NULL);
   }
-  coll_status_t status = coll_unique_id_create(id), sent = COLL_OK;
+  coll_status_t status = coll_unique_id_create_net(id), sent = COLL_OK;
   if (status != COLL_OK) memset(id, 0, sizeof *id); /* no id: the others fail, too */
   for (int i = root + 1; i < parent->size && sent == COLL_OK; i++) {
     if (is_excluded(creation, i)) continue;

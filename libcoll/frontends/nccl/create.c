@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "frontends/nccl/driver.h"
 #include "frontends/nccl/environment.h"
 #include "frontends/nccl/group.h"
 
@@ -19,6 +20,9 @@ static bool gets_none(const nccl_creation_t *creation) {
 static bool hand_over(nccl_creation_t *creation) {
   ncclComm_t made = creation->made;
   atomic_store(&made->comm, creation->comm);
+  if (creation->parent != NULL && creation->comm != NULL && !creation->blocking) {
+    nccl_handle_link(creation->parent, made);
+  }
   if (!atomic_load(&made->is_abandoned)) return true;
   coll_comm_abort(creation->comm);
   return false;
@@ -53,10 +57,14 @@ static coll_status_t exchange(nccl_creation_t *first) {
   return status != COLL_OK ? status : ended;
 }
 
+/* On the GPU of the thread when it made the call, which in a group may have another one now. */
 static coll_status_t make(nccl_creation_t *creation) {
   coll_comm_config_t config = COLL_COMM_CONFIG_INIT;
+  ncclComm_t made = creation->made;
+  bool on_gpu = !made->device_is_guessed && nccl_driver_enter(made->device);
   config.blocking = creation->blocking;
   coll_status_t status = creation->make(creation, &config, &creation->comm);
+  if (on_gpu) nccl_driver_leave(made->device);
   if (status != COLL_OK && status != COLL_IN_PROGRESS) creation->comm = NULL;
   return status;
 }

@@ -71,10 +71,6 @@ static bool one_if_info(const char *value, char *out, size_t bytes) {
   return is_logged(NCCL_LOG_INFO) && copy("1", out, bytes);
 }
 
-static bool address_of(const char *value, char *out, size_t bytes) {
-  return nccl_interface_find(value, out, bytes);
-}
-
 /* The transports that NCCL_SHM_DISABLE, NCCL_IB_DISABLE and NCCL_NET leave. */
 static bool transports(const char *value, char *out, size_t bytes) {
   const char *net = getenv("NCCL_NET");
@@ -86,6 +82,25 @@ static bool transports(const char *value, char *out, size_t bytes) {
   return true;
 }
 
+/* A list of NCCL's names, or after '^' of those that it shall not use. Ordinary messages are always
+ * there. LL128 is off unless it is named, as it is in libcoll. */
+static bool protocols(const char *value, char *out, size_t bytes) {
+  char text[VALUE_BYTES];
+  bool excludes = value[0] == '^', ll = excludes, ll128 = false;
+  if (!copy(value + excludes, text, sizeof text)) return false;
+  char *rest = NULL;
+  for (char *name = strtok_r(text, ",", &rest); name != NULL; name = strtok_r(NULL, ",", &rest)) {
+    if (strcasecmp(name, "LL") == 0) {
+      ll = !excludes;
+    } else if (strcasecmp(name, "LL128") == 0) {
+      ll128 = !excludes;
+    } else if (strcasecmp(name, "Simple") != 0) {
+      return false;
+    }
+  }
+  return (size_t)snprintf(out, bytes, "simple%s%s", ll ? ",ll" : "", ll128 ? ",ll128" : "") < bytes;
+}
+
 typedef struct variable {
   const char *name, *target; /* target NULL: the front end itself reads it */
   bool (*translate)(const char *value, char *out, size_t bytes);
@@ -93,7 +108,6 @@ typedef struct variable {
 
 static const variable_t variables[] = {
     {"NCCL_DEBUG", "COLL_DEBUG", one_if_info},
-    {"NCCL_SOCKET_IFNAME", "COLL_INTERFACE_ADDRESS", address_of},
     {"NCCL_SOCKET_IFNAME", "COLL_INTERFACES", nccl_list_translate},
     {"NCCL_IB_HCA", "COLL_IB_HCA", nccl_list_translate},
     {"NCCL_IB_GID_INDEX", "COLL_IB_GID_INDEX", copy},
@@ -106,6 +120,8 @@ static const variable_t variables[] = {
     {"NCCL_NET", "COLL_TRANSPORTS", transports},
     {"NCCL_P2P_DISABLE", "COLL_GET", off_if_disabled},
     {"NCCL_HOSTID", "COLL_HOST_ID", copy},
+    {"NCCL_MAX_CTAS", "COLL_CUDA_BLOCKS", copy},
+    {"NCCL_PROTO", "COLL_CUDA_PROTOCOLS", protocols},
     {"NCCL_ALGO", NULL, NULL},
     {"NCCL_COMM_BLOCKING", NULL, NULL},
     {"NCCL_COMM_ID", NULL, NULL},
@@ -144,23 +160,12 @@ static void report_ignored(void) {
   }
 }
 
-/* Ranks of several hosts must reach the rendezvous server without any setting, as with NCCL. */
-static void choose_address(void) {
-  char address[VALUE_BYTES];
-  if (getenv("COLL_INTERFACE_ADDRESS") != NULL) return;
-  if (getenv("NCCL_SOCKET_IFNAME") != NULL) return; /* it asks for what this host does not have */
-  if (!nccl_interface_find(NULL, address, sizeof address)) return;
-  setenv("COLL_INTERFACE_ADDRESS", address, 0);
-  nccl_log(NCCL_LOG_INFO, "the rendezvous listens at COLL_INTERFACE_ADDRESS=%s", address);
-}
-
 static void read_once(void) {
   int major, minor, patch, version = nccl_version();
   coll_version(&major, &minor, &patch);
   nccl_log(NCCL_LOG_VERSION, "%d.%d.%d (libcoll %d.%d.%d)", version / 10000, version / 100 % 100,
            version % 100, major, minor, patch);
   for (int i = 0; i < VARIABLE_COUNT; i++) apply(&variables[i]);
-  choose_address();
   if (is_logged(NCCL_LOG_INFO)) report_ignored();
 }
 

@@ -4,7 +4,6 @@
  */
 #include "frontends/nccl/errors.h"
 
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +21,11 @@ static pthread_key_t texts_key;
 static bool has_key;
 static char process_text[NCCL_TEXT_BYTES];
 static pthread_mutex_t process_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void forget(void) {
+  pthread_mutex_init(&process_lock, NULL);
+}
+NCCL_IN_CHILD(forget);
 
 static void create_key(void) {
   has_key = pthread_key_create(&texts_key, free) == 0;

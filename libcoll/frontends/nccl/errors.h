@@ -5,10 +5,19 @@
 #define FRONTENDS_NCCL_ERRORS_H
 
 #include <coll.h>
+#include <pthread.h>
 
 #include "frontends/nccl/abi.h"
 
 #define NCCL_TEXT_BYTES 1024
+
+/* At most once in a file: the function is called in the child of a fork, where it makes the file's
+ * locks anew, as a thread of the parent may have held them. */
+#define NCCL_IN_CHILD(function)                                 \
+  __attribute__((constructor)) static void attach_child(void) { \
+    (void)pthread_atfork(NULL, NULL, function);                 \
+  }                                                             \
+  _Static_assert(1, "for the semicolon")
 
 /* Records the sentence as the latest failure of this thread and of the process; returns result. */
 ncclResult_t nccl_fail(ncclResult_t result, const char *format, ...)

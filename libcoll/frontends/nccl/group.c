@@ -1,17 +1,20 @@
 /*
- * Groups. Calls go into a group of coll.h as they come; creations and destructions, which that does
- * not take, are kept here: the end runs the calls, then makes the communicators, then destroys.
+ * Groups. Calls go into a group of coll.h as they come; windows, creations and destructions, which
+ * that does not take, are kept here: the end makes the windows, runs the calls, then makes the
+ * communicators, then destroys.
  */
 #include "frontends/nccl/group.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "frontends/nccl/environment.h"
+#include "frontends/nccl/windows.h"
 
-/* A call, for its estimated time, or a release if `releases`. */
+/* A call, for its estimated time, or a release if `releases`, whose failure is none if `aborts`. */
 typedef struct member {
   ncclComm_t comm;
-  bool releases;
+  bool releases, aborts;
   coll_collective_t collective;
   size_t count;
   coll_dtype_t dtype;
@@ -23,10 +26,18 @@ typedef struct group {
   member_t *members;
   size_t count, capacity;
   nccl_creation_t *first, *last;
+  ncclWindow_t first_window, last_window;
+  bool is_inherited; /* this process was forked in the group */
 } group_t;
 
 _Thread_local int nccl_group_depth;
 static _Thread_local group_t group;
+
+/* In the thread that called fork. What its open group has is the parent's. */
+static void forget(void) {
+  group = (group_t){.has_calls = group.has_calls, .is_inherited = nccl_group_depth > 0};
+}
+NCCL_IN_CHILD(forget);
 
 void nccl_group_fail(ncclResult_t result) {
   if (group.status == ncclSuccess) group.status = result;
@@ -60,8 +71,13 @@ void nccl_group_add_creation(nccl_creation_t *creation) {
   group.last = creation;
 }
 
-ncclResult_t nccl_group_add_release(ncclComm_t comm) {
-  return add_member(&(member_t){.comm = comm, .releases = true});
+void nccl_group_add_window(ncclWindow_t window) {
+  *(group.last_window != NULL ? nccl_window_next(group.last_window) : &group.first_window) = window;
+  group.last_window = window;
+}
+
+ncclResult_t nccl_group_add_release(ncclComm_t comm, bool aborts) {
+  return add_member(&(member_t){.comm = comm, .releases = true, .aborts = aborts});
 }
 
 /* Runs the calls, or drops them. */
@@ -78,7 +94,8 @@ static ncclResult_t release_members(group_t *ended) {
   ncclResult_t first = ncclSuccess;
   for (size_t i = 0; i < ended->count; i++) {
     coll_status_t status = nccl_handle_release(ended->members[i].comm);
-    if (first == ncclSuccess) first = nccl_result(status, "ncclCommDestroy");
+    if (first == ncclSuccess && !ended->members[i].aborts)
+      first = nccl_result(status, "ncclCommDestroy");
   }
   free(ended->members);
   return first;
@@ -103,12 +120,39 @@ ncclResult_t ncclGroupStart(void) {
 }
 NCCL_ALIAS(ncclGroupStart);
 
+/* Makes the windows and runs the calls. These are run also if a window could not be made: the other
+ * ranks of a communicator find that too, but those of the others wait for the calls. */
+static ncclResult_t make_and_call(const group_t *ended) {
+  char text[NCCL_TEXT_BYTES];
+  ncclResult_t made = nccl_windows_make_all(ended->first_window);
+  if (made != ncclSuccess) snprintf(text, sizeof text, "%s", nccl_last_text());
+  ncclResult_t called = end_calls(ended, true);
+  return made == ncclSuccess ? called : nccl_repeat(made, text);
+}
+
+/* Leaves the communicators usable, as a refused call does: other ranks that wait for what is
+ * dropped fail when this one makes its next call on the communicator, or ends it. */
+static void drop(const group_t *ended) {
+  nccl_windows_drop(ended->first_window);
+  (void)end_calls(ended, false);
+}
+
+static ncclResult_t fail_inherited(void) {
+  return nccl_fail(ncclInvalidUsage,
+                   "ncclGroupEnd: the group was begun by the process from which this one was "
+                   "forked, where its calls run: a forked process begins its own");
+}
+
 ncclResult_t ncclGroupEnd(void) {
   group_t ended;
   if (nccl_group_depth == 0) return refuse_end("ncclGroupEnd");
   if (!leave(&ended)) return ncclSuccess;
-  ncclResult_t result = ended.status, called = end_calls(&ended, result == ncclSuccess);
-  if (result == ncclSuccess) result = called;
+  ncclResult_t result = ended.is_inherited ? fail_inherited() : ended.status;
+  if (result == ncclSuccess) {
+    result = make_and_call(&ended);
+  } else {
+    drop(&ended);
+  }
   if (result == ncclSuccess) {
     result = nccl_create_all(ended.first);
   } else {
@@ -160,7 +204,7 @@ ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *info) {
   }
   if (result == ncclSuccess) info->estimatedTime = (float)estimate_group(&ended);
   nccl_create_drop(ended.first);
-  end_calls(&ended, false);
+  drop(&ended);
   release_members(&ended);
   return result;
 }

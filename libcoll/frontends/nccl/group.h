@@ -21,8 +21,12 @@ ncclResult_t nccl_group_add_call(ncclComm_t comm, coll_collective_t collective, 
 /* Takes over the creation. */
 void nccl_group_add_creation(nccl_creation_t *creation);
 
-/* Ends the program's use of the handle when the group ends. */
-ncclResult_t nccl_group_add_release(ncclComm_t comm);
+/* Takes over the window, which is made when the group ends, and its use of the communicator. */
+void nccl_group_add_window(ncclWindow_t window);
+
+/* Ends the program's use of the handle when the group ends. aborts: whatever is wrong with it then
+ * is no failure of the group. */
+ncclResult_t nccl_group_add_release(ncclComm_t comm, bool aborts);
 
 /* Fails the group that is open. */
 void nccl_group_fail(ncclResult_t result);

@@ -3,14 +3,29 @@
  */
 #include "frontends/nccl/handle.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "frontends/nccl/driver.h"
 #include "frontends/nccl/environment.h"
+#include "frontends/nccl/stream.h"
 
 #define HANDLE_MAGIC 0x6e63636cu
+
+static unsigned own_magic = HANDLE_MAGIC; /* of the handles of this process, not of its parent */
+static pthread_mutex_t link_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t prepare_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void forget(void) {
+  own_magic++;
+  pthread_mutex_init(&link_lock, NULL);
+  pthread_mutex_init(&prepare_lock, NULL);
+}
+NCCL_IN_CHILD(forget);
+
+bool nccl_handle_is_inherited(ncclComm_t handle) {
+  return handle != NULL && handle->magic - HANDLE_MAGIC < own_magic - HANDLE_MAGIC;
+}
 
 ncclComm_t nccl_handle_new(bool blocking, int device) {
   ncclComm_t handle = calloc(1, sizeof *handle);
@@ -18,10 +33,11 @@ ncclComm_t nccl_handle_new(bool blocking, int device) {
     nccl_fail(ncclSystemError, "out of memory for a communicator");
     return NULL;
   }
-  handle->magic = HANDLE_MAGIC;
+  handle->magic = own_magic;
   handle->blocking = blocking;
-  int current = nccl_driver_device();
-  handle->device = device >= 0 ? device : current;
+  int current = nccl_driver_find() ? nccl_driver_device() : -1;
+  handle->device = device >= 0 ? device : current >= 0 ? current : 0;
+  handle->device_is_guessed = device < 0 && current < 0;
   atomic_init(&handle->uses, 1);
   atomic_init(&handle->is_owned, true);
   atomic_init(&handle->state, NCCL_READY);
@@ -32,9 +48,45 @@ void nccl_handle_use(ncclComm_t handle) {
   atomic_fetch_add_explicit(&handle->uses, 1, memory_order_relaxed);
 }
 
+/* ---- parents and children ---------------------------------------------------------------------*/
+
+/* The caller holds the lock. */
+static void unlink_child(ncclComm_t parent) {
+  if (parent->child != NULL) parent->child->parent = NULL;
+  parent->child = NULL;
+}
+
+static void unlink_all(ncclComm_t handle) {
+  pthread_mutex_lock(&link_lock);
+  unlink_child(handle);
+  if (handle->parent != NULL) unlink_child(handle->parent);
+  pthread_mutex_unlock(&link_lock);
+}
+
+void nccl_handle_link(ncclComm_t parent, ncclComm_t child) {
+  pthread_mutex_lock(&link_lock);
+  unlink_child(parent);
+  parent->child = child;
+  child->parent = parent;
+  pthread_mutex_unlock(&link_lock);
+}
+
+bool nccl_handle_makes_child(ncclComm_t parent) {
+  pthread_mutex_lock(&link_lock);
+  ncclComm_t child = parent->child;
+  bool makes = child != NULL && coll_comm_error(child->comm) == COLL_IN_PROGRESS;
+  if (!makes) unlink_child(parent);
+  pthread_mutex_unlock(&link_lock);
+  return makes;
+}
+
+/* ---- uses -------------------------------------------------------------------------------------*/
+
 coll_status_t nccl_handle_release(ncclComm_t handle) {
   if (atomic_fetch_sub_explicit(&handle->uses, 1, memory_order_acq_rel) > 1) return COLL_OK;
+  unlink_all(handle);
   coll_status_t status = coll_comm_destroy(handle->comm);
+  nccl_stream_free_all(handle);
   handle->magic = 0;
   free(handle);
   return status;
@@ -48,8 +100,16 @@ coll_status_t nccl_handle_disown(ncclComm_t handle) {
   return nccl_handle_take(handle) ? nccl_handle_release(handle) : COLL_OK;
 }
 
+static ncclResult_t fail_inherited(ncclComm_t handle, const char *function) {
+  return nccl_fail(ncclInvalidUsage, "%s: %s", function,
+                   handle->comm != NULL
+                       ? coll_last_error(handle->comm)
+                       : "the communicator is made by the process from which this one was forked");
+}
+
 ncclResult_t nccl_handle_check(ncclComm_t handle, const char *function) {
-  if (handle != NULL && handle->magic == HANDLE_MAGIC) return ncclSuccess;
+  if (handle != NULL && handle->magic == own_magic) return ncclSuccess;
+  if (nccl_handle_is_inherited(handle)) return fail_inherited(handle, function);
   return nccl_fail(
       ncclInvalidArgument, "%s: %s", function,
       handle == NULL ? "the communicator is NULL" : "this is no communicator, or it was destroyed");
@@ -57,7 +117,6 @@ ncclResult_t nccl_handle_check(ncclComm_t handle, const char *function) {
 
 /* What a handle knows of its communicator once that is made. */
 static ncclResult_t prepare(ncclComm_t handle, const char *function) {
-  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
   coll_status_t status = handle->comm != NULL ? coll_comm_error(handle->comm) : COLL_IN_PROGRESS;
   if (status == COLL_IN_PROGRESS) {
     return nccl_fail(ncclInvalidArgument,
@@ -68,14 +127,14 @@ static ncclResult_t prepare(ncclComm_t handle, const char *function) {
   if (status != COLL_OK) {
     return nccl_fail(nccl_result_of(status), "%s: %s", function, coll_last_error(handle->comm));
   }
-  pthread_mutex_lock(&lock);
+  pthread_mutex_lock(&prepare_lock);
   if (!atomic_load_explicit(&handle->prepared, memory_order_relaxed)) {
     coll_comm_rank(handle->comm, &handle->rank);
     coll_comm_size(handle->comm, &handle->size);
     nccl_environment_set_algorithms(handle->comm);
     atomic_store_explicit(&handle->prepared, true, memory_order_release);
   }
-  pthread_mutex_unlock(&lock);
+  pthread_mutex_unlock(&prepare_lock);
   return ncclSuccess;
 }
 
@@ -103,7 +162,7 @@ ncclResult_t nccl_handle_check_ready(ncclComm_t handle, const char *function) {
 }
 
 bool nccl_handle_failure(ncclComm_t handle, char *text, size_t bytes) {
-  if (handle == NULL || handle->magic != HANDLE_MAGIC || handle->comm == NULL) return false;
+  if (handle == NULL || handle->magic != own_magic || handle->comm == NULL) return false;
   coll_status_t status = coll_comm_error(handle->comm);
   if (status == COLL_OK || status == COLL_IN_PROGRESS) return false;
   snprintf(text, bytes, "%s", coll_last_error(handle->comm));

@@ -29,9 +29,14 @@ struct ncclComm {
   _Atomic nccl_state_t state;
   atomic_bool prepared; /* it was seen to be made; rank and size are set, NCCL_ALGO is applied */
   bool blocking;
-  int device;
+  int device;             /* that of the thread that made it; or 0 */
+  bool device_is_guessed; /* the thread had none */
   int rank, size;
-  _Atomic(coll_comm_t) comm; /* NULL until the group of its creation ends */
+  /* Handles of which one is made from the other, while that goes on in the background; guarded by a
+   * lock of handle.c. NULL: none. */
+  struct ncclComm *parent, *child;
+  _Atomic(coll_comm_t) comm;             /* NULL until the group of its creation ends */
+  _Atomic(struct nccl_stream *) streams; /* that its calls have named (stream.c) */
 };
 
 /* Device -1: that of the calling thread. NULL with the failure recorded if there is no memory. The
@@ -49,7 +54,17 @@ coll_status_t nccl_handle_disown(ncclComm_t handle);
 /* Whether the program had its use, which is the caller's from now on. */
 bool nccl_handle_take(ncclComm_t handle);
 
-/* Whether it is a handle. */
+/* The child is made from the parent, in the background; neither has a use of the other. */
+void nccl_handle_link(ncclComm_t parent, ncclComm_t child);
+
+/* Whether the child that was linked last is not made yet. */
+bool nccl_handle_makes_child(ncclComm_t parent);
+
+/* Whether a process made it from which this one was forked. Only its rank, size and device, if it
+ * is `prepared`, are then used. */
+bool nccl_handle_is_inherited(ncclComm_t handle);
+
+/* Whether it is a handle of this process. */
 ncclResult_t nccl_handle_check(ncclComm_t handle, const char *function);
 
 /* Whether its communicator was made; sets rank and size. */

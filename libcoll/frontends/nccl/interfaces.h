@@ -12,9 +12,4 @@
  * fit. */
 bool nccl_list_translate(const char *list, char *text, size_t bytes);
 
-/* Writes the numeric address of the first interface that is up, other than the loopback, and
- * matches NCCL's list; if the list is NULL, the first that is none of a container bridge. False if
- * there is none. */
-bool nccl_interface_find(const char *list, char *text, size_t bytes);
-
 #endif

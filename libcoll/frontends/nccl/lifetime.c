@@ -25,23 +25,23 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
 }
 NCCL_ALIAS(ncclCommFinalize);
 
-/* In a group, the end of it ends the program's use. */
-static ncclResult_t end_use(ncclComm_t comm, coll_status_t *status) {
-  *status = COLL_OK;
+/* In a group, the end of it ends the program's use. What is found wrong with an aborted
+ * communicator is no failure. */
+static ncclResult_t end_use(ncclComm_t comm, const char *function, bool aborts) {
   if (!nccl_group_is_open()) {
-    *status = nccl_handle_disown(comm);
-    return ncclSuccess;
+    coll_status_t status = nccl_handle_disown(comm);
+    return aborts ? ncclSuccess : nccl_result(status, function);
   }
-  return nccl_handle_take(comm) ? nccl_group_note(nccl_group_add_release(comm)) : ncclSuccess;
+  if (!nccl_handle_take(comm)) return ncclSuccess;
+  return nccl_group_note(nccl_group_add_release(comm, aborts));
 }
 
+/* A forked process has nothing of the communicators of its parent that it could end. */
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
-  coll_status_t status;
-  if (comm == NULL) return ncclSuccess;
+  if (comm == NULL || nccl_handle_is_inherited(comm)) return ncclSuccess;
   ncclResult_t result = nccl_handle_check(comm, "ncclCommDestroy");
   if (result != ncclSuccess) return nccl_group_note(result);
-  result = end_use(comm, &status);
-  return result == ncclSuccess ? nccl_result(status, "ncclCommDestroy") : result;
+  return end_use(comm, "ncclCommDestroy", false);
 }
 NCCL_ALIAS(ncclCommDestroy);
 
@@ -51,12 +51,12 @@ static bool is_idle(ncclComm_t comm) {
   coll_status_t status = coll_comm_error(comm->comm);
   if (status == COLL_IN_PROGRESS) return false; /* being made, split or finalized */
   bool has_ended = atomic_load(&comm->state) == NCCL_FINALIZED;
-  return has_ended || (status == COLL_OK && atomic_load(&comm->uses) == 1);
+  if (has_ended || status != COLL_OK || atomic_load(&comm->uses) > 1) return has_ended;
+  return coll_comm_gpu_query(comm->comm) != COLL_IN_PROGRESS;
 }
 
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
-  coll_status_t status; /* what is found wrong with an aborted communicator is no failure */
-  if (comm == NULL) return ncclSuccess;
+  if (comm == NULL || nccl_handle_is_inherited(comm)) return ncclSuccess;
   ncclResult_t result = nccl_handle_check(comm, "ncclCommAbort");
   if (result != ncclSuccess) return nccl_group_note(result);
   if (comm->comm == NULL) {
@@ -64,7 +64,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   } else if (!is_idle(comm)) {
     coll_comm_abort(comm->comm);
   }
-  return end_use(comm, &status);
+  return end_use(comm, "ncclCommAbort", true);
 }
 NCCL_ALIAS(ncclCommAbort);
 

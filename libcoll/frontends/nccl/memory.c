@@ -1,22 +1,17 @@
 /*
- * Memory that peers can map, registrations, and windows. A window is a registration: the calls of
- * coll.h find out themselves what they can map.
+ * Memory that peers can map, and registrations.
  */
-#include <stdlib.h>
-
 #include "frontends/nccl/driver.h"
 #include "frontends/nccl/group.h"
+#include "frontends/nccl/windows.h"
 
-struct ncclWindow_vidmem {
-  ncclComm_t comm;
-  char *ptr;
-  size_t bytes;
-  coll_registration_t registration;
-};
-
+/* Memory of the thread's GPU; without one, or if that cannot share memory, memory of the host. */
 ncclResult_t ncclMemAlloc(void **ptr, size_t bytes) {
   if (ptr == NULL) return nccl_fail(ncclInvalidArgument, "ncclMemAlloc: ptr is NULL");
-  return nccl_result(coll_mem_alloc(bytes, ptr), "ncclMemAlloc");
+  int device = nccl_driver_find() ? nccl_driver_device() : -1;
+  coll_status_t status = coll_mem_alloc_device(device, bytes, ptr);
+  if (status == COLL_ERROR_UNSUPPORTED) status = coll_mem_alloc(bytes, ptr);
+  return nccl_result(status, "ncclMemAlloc");
 }
 NCCL_ALIAS(ncclMemAlloc);
 
@@ -25,100 +20,29 @@ ncclResult_t ncclMemFree(void *ptr) {
 }
 NCCL_ALIAS(ncclMemFree);
 
-static ncclResult_t add(ncclComm_t comm, void *ptr, size_t bytes, const char *function,
-                        coll_registration_t *made) {
+ncclResult_t nccl_window_register(ncclComm_t comm, void *ptr, size_t bytes, const char *function,
+                                  coll_registration_t *made) {
   ncclResult_t result = nccl_handle_check_ready(comm, function);
   if (result != ncclSuccess) return result;
-  if (nccl_driver_owns(ptr)) {
-    return nccl_fail(ncclUnhandledCudaError,
-                     "%s: this is memory of a GPU, which this library cannot access yet", function);
-  }
+  *made = NULL;
+  if (nccl_driver_memory(ptr) == NCCL_MEMORY_DEVICE) return ncclSuccess;
   return nccl_result(coll_mem_register(comm->comm, ptr, bytes, made), function);
 }
+
+static char device_handle[] = "memory of a GPU"; /* what programs get for that */
 
 ncclResult_t ncclCommRegister(ncclComm_t comm, void *ptr, size_t bytes, void **handle) {
   coll_registration_t made;
   if (handle == NULL) return nccl_fail(ncclInvalidArgument, "ncclCommRegister: handle is NULL");
-  ncclResult_t result = add(comm, ptr, bytes, "ncclCommRegister", &made);
-  if (result == ncclSuccess) *handle = made;
+  ncclResult_t result = nccl_window_register(comm, ptr, bytes, "ncclCommRegister", &made);
+  if (result == ncclSuccess) *handle = made != NULL ? (void *)made : device_handle;
   return result;
 }
 NCCL_ALIAS(ncclCommRegister);
 
 ncclResult_t ncclCommDeregister(ncclComm_t comm, void *handle) {
   ncclResult_t result = nccl_handle_check(comm, "ncclCommDeregister");
-  if (result != ncclSuccess || handle == NULL) return result;
+  if (result != ncclSuccess || handle == NULL || handle == device_handle) return result;
   return nccl_result(coll_mem_deregister(handle), "ncclCommDeregister");
 }
 NCCL_ALIAS(ncclCommDeregister);
-
-ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *ptr, size_t bytes, ncclWindow_t *window,
-                                    int flags) {
-  static const char function[] = "ncclCommWindowRegister";
-  (void)flags; /* they say how a GPU may use the window */
-  if (window == NULL) {
-    return nccl_group_note(nccl_fail(ncclInvalidArgument, "%s: win is NULL", function));
-  }
-  ncclWindow_t made = calloc(1, sizeof *made);
-  if (made == NULL) return nccl_group_note(nccl_fail(ncclSystemError, "%s: no memory", function));
-  ncclResult_t result = add(comm, ptr, bytes, function, &made->registration);
-  if (result != ncclSuccess) {
-    free(made);
-    return nccl_group_note(result);
-  }
-  made->comm = comm;
-  made->ptr = ptr;
-  made->bytes = bytes;
-  *window = made;
-  return ncclSuccess;
-}
-NCCL_ALIAS(ncclCommWindowRegister);
-
-ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
-  ncclResult_t result = nccl_handle_check(comm, "ncclCommWindowDeregister");
-  if (result != ncclSuccess || window == NULL) return result;
-  coll_status_t status = coll_mem_deregister(window->registration);
-  free(window);
-  return nccl_result(status, "ncclCommWindowDeregister");
-}
-NCCL_ALIAS(ncclCommWindowDeregister);
-
-ncclResult_t ncclWinGetUserPtr(ncclComm_t comm, ncclWindow_t window, void **ptr) {
-  ncclResult_t result = nccl_handle_check(comm, "ncclWinGetUserPtr");
-  if (result != ncclSuccess) return result;
-  if (window == NULL || ptr == NULL) {
-    return nccl_fail(ncclInvalidArgument, "ncclWinGetUserPtr: %s is NULL",
-                     window == NULL ? "win" : "the output");
-  }
-  *ptr = window->ptr;
-  return ncclSuccess;
-}
-NCCL_ALIAS(ncclWinGetUserPtr);
-
-/* This rank's own memory at the offset; that of others cannot be mapped by a program. */
-static ncclResult_t own_pointer(ncclWindow_t window, size_t offset, bool own, void **ptr,
-                                const char *function) {
-  if (window == NULL || ptr == NULL || offset > window->bytes) {
-    return nccl_fail(ncclInvalidArgument, "%s: %s", function,
-                     window == NULL ? "the window is NULL"
-                     : ptr == NULL  ? "the output is NULL"
-                                    : "the offset is beyond the window's end");
-  }
-  if (!own) {
-    return nccl_fail(ncclInvalidUsage, "%s: this library gives no access to other ranks' windows",
-                     function);
-  }
-  *ptr = window->ptr + offset;
-  return ncclSuccess;
-}
-
-ncclResult_t ncclGetLsaDevicePointer(ncclWindow_t window, size_t offset, int lsa_rank, void **ptr) {
-  return own_pointer(window, offset, lsa_rank == 0, ptr, "ncclGetLsaDevicePointer");
-}
-NCCL_ALIAS(ncclGetLsaDevicePointer);
-
-ncclResult_t ncclGetPeerDevicePointer(ncclWindow_t window, size_t offset, int peer, void **ptr) {
-  bool own = window != NULL && peer == window->comm->rank;
-  return own_pointer(window, offset, own, ptr, "ncclGetPeerDevicePointer");
-}
-NCCL_ALIAS(ncclGetPeerDevicePointer);

@@ -3,7 +3,6 @@
  * that they have now. One that is not set has no value.
  */
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +11,13 @@
 #include "frontends/nccl/errors.h"
 
 #define KEYS_MAX 32
+
+static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER; /* of that of all keys */
+
+static void forget(void) {
+  pthread_mutex_init(&table_lock, NULL);
+}
+NCCL_IN_CHILD(forget);
 
 /* A handle is the number of the variable, from 1 on. */
 static const char *key_of(ncclParamHandle_t handle) {
@@ -149,17 +155,16 @@ NCCL_ALIAS(ncclParamGetParameter);
 
 ncclResult_t ncclParamGetAllParameterKeys(const char ***keys, int *count) {
   static const char *table[KEYS_MAX];
-  static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
   int found = 0;
   if (keys == NULL || count == NULL) {
     return nccl_fail(ncclInvalidArgument, "ncclParamGetAllParameterKeys: an output is NULL");
   }
-  pthread_mutex_lock(&lock); /* every caller writes the same */
+  pthread_mutex_lock(&table_lock); /* every caller writes the same */
   while (found < KEYS_MAX && nccl_environment_name(found) != NULL) {
     table[found] = nccl_environment_name(found);
     found++;
   }
-  pthread_mutex_unlock(&lock);
+  pthread_mutex_unlock(&table_lock);
   *keys = table;
   *count = found;
   return ncclSuccess;

@@ -7,7 +7,8 @@
 #include "frontends/nccl/handle.h"
 
 static ncclResult_t answer(ncclComm_t comm, const char *function, const int *field, int *value) {
-  ncclResult_t result = nccl_handle_check_made(comm, function);
+  bool is_known = nccl_handle_is_inherited(comm) && atomic_load(&comm->prepared);
+  ncclResult_t result = is_known ? ncclSuccess : nccl_handle_check_made(comm, function);
   if (result != ncclSuccess) return result;
   if (value == NULL) return nccl_fail(ncclInvalidArgument, "%s: the output is NULL", function);
   *value = *field;
@@ -29,10 +30,12 @@ ncclResult_t ncclCommUserRank(ncclComm_t comm, int *rank) {
 }
 NCCL_ALIAS(ncclCommUserRank);
 
-/* Of the communicator. Its failure is this thread's latest; it is logged once. */
+/* Of the communicator. Its failure is this thread's latest; it is logged once. As with NCCL, it is
+ * in progress while another is made from it in the background. */
 static ncclResult_t result_of(ncclComm_t comm) {
   coll_comm_t made = comm->comm;
   ncclResult_t result = made != NULL ? nccl_result_of(coll_comm_error(made)) : ncclInProgress;
+  if (result == ncclSuccess && nccl_handle_makes_child(comm)) return ncclInProgress;
   if (result == ncclSuccess || result == ncclInProgress) return result;
   const char *text = coll_last_error(made);
   return atomic_exchange(&comm->is_reported, true) ? nccl_repeat(result, text)

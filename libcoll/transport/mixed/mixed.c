@@ -128,6 +128,18 @@ static coll_status_t mixed_get(transport_t *t, int peer, void *dst, uint64_t add
   return transport_unsupported.get(t, peer, dst, address, bytes, done);
 }
 
+static coll_status_t mixed_pass_descriptor(transport_t *t, int peer, uint64_t tag, int descriptor,
+                                           bool *done) {
+  transport_t *part = part_of(mixed_of(t), peer, &peer);
+  return part->ops->pass_descriptor(part, peer, tag, descriptor, done);
+}
+
+static coll_status_t mixed_take_descriptor(transport_t *t, int peer, uint64_t tag, int *descriptor,
+                                           bool *done) {
+  transport_t *part = part_of(mixed_of(t), peer, &peer);
+  return part->ops->take_descriptor(part, peer, tag, descriptor, done);
+}
+
 static void mixed_scratch(transport_t *t, int rank, void **ptr, size_t *bytes) {
   const mixed_t *m = mixed_of(t);
   transport_t *part = part_of(m, rank, &rank);
@@ -263,6 +275,9 @@ static const transport_ops_t mixed_ops = {
     .probe_get = mixed_probe_get,
     .peer_gets = mixed_peer_gets,
     .get = mixed_get,
+    .fetch = &transport_no_fetch, /* ports are those of the parts */
+    .pass_descriptor = mixed_pass_descriptor,
+    .take_descriptor = mixed_take_descriptor,
     .scratch = mixed_scratch,
     .arm = mixed_arm,
     .sleep = mixed_sleep,

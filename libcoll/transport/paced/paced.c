@@ -288,6 +288,18 @@ static coll_status_t paced_get(transport_t *t, int peer, void *dst, uint64_t add
   return paced_of(t)->inner->ops->get(paced_of(t)->inner, peer, dst, address, bytes, done);
 }
 
+static coll_status_t paced_pass_descriptor(transport_t *t, int peer, uint64_t tag, int descriptor,
+                                           bool *done) {
+  transport_t *inner = paced_of(t)->inner;
+  return inner->ops->pass_descriptor(inner, peer, tag, descriptor, done);
+}
+
+static coll_status_t paced_take_descriptor(transport_t *t, int peer, uint64_t tag, int *descriptor,
+                                           bool *done) {
+  transport_t *inner = paced_of(t)->inner;
+  return inner->ops->take_descriptor(inner, peer, tag, descriptor, done);
+}
+
 static void paced_scratch(transport_t *t, int rank, void **ptr, size_t *bytes) {
   const paced_t *paced = paced_of(t);
   paced->inner->ops->scratch(paced->inner, rank, ptr, bytes);
@@ -409,6 +421,9 @@ static const transport_ops_t paced_ops = {
     .probe_get = paced_probe_get,
     .peer_gets = paced_peer_gets,
     .get = paced_get,
+    .fetch = &transport_no_fetch,
+    .pass_descriptor = paced_pass_descriptor,
+    .take_descriptor = paced_take_descriptor,
     .scratch = paced_scratch,
     .yield = paced_yield,
 };

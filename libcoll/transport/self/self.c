@@ -183,6 +183,16 @@ static coll_status_t self_get(transport_t *t, int peer, void *dst, uint64_t addr
   return transport_unsupported.get(t, peer, dst, address, bytes, done);
 }
 
+static coll_status_t self_pass_descriptor(transport_t *t, int peer, uint64_t tag, int descriptor,
+                                          bool *done) {
+  return transport_unsupported.pass_descriptor(t, peer, tag, descriptor, done);
+}
+
+static coll_status_t self_take_descriptor(transport_t *t, int peer, uint64_t tag, int *descriptor,
+                                          bool *done) {
+  return transport_unsupported.take_descriptor(t, peer, tag, descriptor, done);
+}
+
 static void self_scratch(transport_t *t, int rank, void **ptr, size_t *bytes) {
   transport_unsupported.scratch(t, rank, ptr, bytes);
 }
@@ -257,6 +267,9 @@ static const transport_ops_t self_ops = {
     .probe_get = self_probe_get,
     .peer_gets = self_peer_gets,
     .get = self_get,
+    .fetch = &transport_no_fetch,
+    .pass_descriptor = self_pass_descriptor,
+    .take_descriptor = self_take_descriptor,
     .scratch = self_scratch,
     .arm = self_no_op,
     .sleep = self_sleep,

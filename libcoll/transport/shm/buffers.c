@@ -52,8 +52,7 @@ static void drop_import(shm_buffers_t *buffers, int peer, uint64_t id) {
   *found = buffers->imports[--buffers->import_count];
 }
 
-/* Reads all notes that peers have sent so far. */
-static coll_status_t read_notes(shm_buffers_t *buffers, shm_mesh_t *mesh) {
+coll_status_t shm_buffers_read_notes(shm_buffers_t *buffers, shm_mesh_t *mesh) {
   for (;;) {
     shm_note_t note;
     int fd;
@@ -64,6 +63,8 @@ static coll_status_t read_notes(shm_buffers_t *buffers, shm_mesh_t *mesh) {
       COLL_TRY(add_import(buffers, note.source, &note, fd));
     } else if (note.kind == SHM_NOTE_REVOKE) {
       drop_import(buffers, note.source, note.segment);
+    } else if (note.kind == SHM_NOTE_PASS) {
+      COLL_TRY(shm_passes_keep(&buffers->passes, note.source, note.segment, fd));
     } else if (fd >= 0) {
       close(fd);
     }
@@ -109,7 +110,7 @@ static coll_status_t export_segment(shm_buffers_t *buffers, shm_mesh_t *mesh, co
   shm_memory_region_t region;
   *is_exported = false;
   COLL_TRY(revoke_freed(buffers, mesh));
-  COLL_TRY(read_notes(buffers, mesh));
+  COLL_TRY(shm_buffers_read_notes(buffers, mesh));
   COLL_TRY(base_grow((void **)&buffers->exports, &buffers->export_capacity,
                      buffers->export_count + 1, sizeof *buffers->exports, "exported buffers"));
   if (!shm_memory_find(ptr, bytes, true, &region)) return COLL_OK;
@@ -163,7 +164,7 @@ coll_status_t shm_buffers_import(shm_buffers_t *buffers, shm_mesh_t *mesh, int p
                                  const transport_address_t *address, void **ptr) {
   shm_import_t *found = find_import(buffers, peer, address->segment);
   if (found == NULL) {
-    COLL_TRY(read_notes(buffers, mesh));
+    COLL_TRY(shm_buffers_read_notes(buffers, mesh));
     found = find_import(buffers, peer, address->segment);
   }
   *ptr = NULL;
@@ -177,6 +178,7 @@ void shm_buffers_close(shm_buffers_t *buffers) {
   for (size_t i = 0; i < buffers->import_count; i++) {
     shm_segment_release(buffers->imports[i].segment);
   }
+  shm_passes_close(&buffers->passes);
   free(buffers->imports);
   free(buffers->exports);
   *buffers = (shm_buffers_t){0};

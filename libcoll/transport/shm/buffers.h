@@ -8,6 +8,7 @@
 
 #include "transport/ops.h"
 #include "transport/shm/mesh.h"
+#include "transport/shm/passes.h"
 #include "transport/shm/segment.h"
 
 typedef struct shm_import {
@@ -37,7 +38,11 @@ typedef struct shm_buffers {
   size_t export_count, export_capacity;
   shm_import_t *imports;
   size_t import_count, import_capacity;
+  shm_passes_t passes; /* other descriptors that were received meanwhile */
 } shm_buffers_t;
+
+/* Receives all notes that peers have sent so far. */
+coll_status_t shm_buffers_read_notes(shm_buffers_t *buffers, shm_mesh_t *mesh);
 
 /* Returns the address of [ptr, ptr+bytes), and exports its segment to all peers if that was not
  * done. A zero address if it is no memory of coll_mem_alloc, there are too many ranks, or a peer

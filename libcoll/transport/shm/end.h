@@ -156,6 +156,14 @@ coll_status_t shm_share_files(shm_t *s, uint64_t deadline_ns);
 /* From now on the peers find out if this process ends. */
 coll_status_t shm_share_presence(shm_t *s);
 
+/* ---- passes.c: slots pass_descriptor and take_descriptor of transport_ops_t -------------------*/
+
+coll_status_t shm_passes_pass(transport_t *t, int peer, uint64_t tag, int descriptor, bool *done);
+coll_status_t shm_passes_take(transport_t *t, int peer, uint64_t tag, int *descriptor, bool *done);
+
+/* Closes what ranks of this process have passed to this one, which has left. */
+void shm_passes_drop(const shm_t *s);
+
 /* ---- shutdown.c: slots of transport_ops_t ----------------------------------------------------*/
 
 bool shm_shutdown_pending_in(transport_port_t *port, flight_call_t *call);

@@ -8,6 +8,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "base/fork.h"
 #include "base/memory.h"
 #include "transport/shm/segment.h"
 
@@ -20,6 +21,7 @@ static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static entry_t *table; /* all three protected by table_lock */
 static size_t table_count, table_capacity;
 static _Atomic uint64_t freed; /* written under table_lock, read without */
+BASE_FORK_PART(&table_lock, NULL);
 
 static coll_status_t fresh_id(uint64_t *id) {
   do {

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/deadline.h"
+#include "base/handshake.h"
 #include "base/memory.h"
 
 #define BACKLOG 4096
@@ -128,7 +129,9 @@ static int send_once(const shm_mesh_t *mesh, int peer, const shm_note_t *note, i
   own.key = mesh->key;
   int connection = connect_once(&mesh->names[peer]);
   if (connection < 0) return errno;
-  int error = send_on(connection, &own, fd) ? 0 : errno;
+  int error = !base_handshake_is_for(connection) ? ECONNREFUSED
+              : send_on(connection, &own, fd)    ? 0
+                                                 : errno;
   close(connection);
   return error;
 }
@@ -265,7 +268,9 @@ coll_status_t shm_mesh_recv(shm_mesh_t *mesh, shm_note_t *note, int *fd, bool *g
   receive_from_silent(mesh, note, fd, got);
   while (!*got) {
     int connection = accept4(mesh->listener, NULL, NULL, SOCK_CLOEXEC);
-    if (connection >= 0) {
+    if (connection >= 0 && !base_handshake_is_for(connection)) {
+      close(connection);
+    } else if (connection >= 0) {
       add_silent(mesh, connection);
       receive_from_silent(mesh, note, fd, got);
     } else if ((errno == EMFILE || errno == ENFILE) && mesh->silent_count > 0) {

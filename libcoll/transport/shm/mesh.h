@@ -27,7 +27,8 @@ typedef enum shm_note_kind {
   SHM_NOTE_SEGMENT = 1, /* the communicator's own segment; carries its descriptor */
   SHM_NOTE_RANKS,       /* the file of presence.h; carries its descriptor */
   SHM_NOTE_EXPORT,      /* a buffer's segment; carries its descriptor */
-  SHM_NOTE_REVOKE       /* that segment was freed: unmap it */
+  SHM_NOTE_REVOKE,      /* that segment was freed: unmap it */
+  SHM_NOTE_PASS         /* carries a descriptor of passes.h; `segment` is its tag */
 } shm_note_kind_t;
 
 typedef struct shm_note {

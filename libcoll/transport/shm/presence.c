@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/fork.h"
 #include "base/memory.h"
 
 #define FILE_NAME "ranks" /* not one that flight/find.c opens */
@@ -27,6 +28,7 @@ typedef struct hold {
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static hold_t *table; /* all three protected by table_lock */
 static size_t table_count, table_capacity;
+BASE_FORK_PART(&table_lock, NULL);
 
 static struct flock lock_of(int rank, short type) {
   return (struct flock){.l_type = type, .l_whence = SEEK_SET, .l_start = rank, .l_len = 1};

@@ -72,4 +72,5 @@ void shm_shutdown(shm_t *s) {
   for (int peer = 0; peer < t->size; peer++) {
     if (peer != t->rank) shm_wakeup_notify(shm_end_control(s, peer));
   }
+  shm_passes_drop(s);
 }

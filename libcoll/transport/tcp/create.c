@@ -53,6 +53,7 @@ static coll_status_t end_create(int rank, int size, int rails, uint64_t communic
                                   .rank = rank,
                                   .slot_bytes = TCP_SLOT_BYTES,
                                   .peeks = true,
+                                  .recvs_direct = true,
                                   .delays = true,
                                   .abort_word = &made->aborted};
   made->wait_set = made->wakeup = -1;
@@ -83,6 +84,7 @@ static coll_status_t attach(tcp_t *end, tcp_fabric_t *fabric, const bool has_fab
   fabric->rank = t->rank;
   fabric->size = t->size;
   end->fabric = fabric;
+  end->transport.recvs_direct = false; /* messages come in the fabric's memory */
   if (epoll_ctl(end->wait_set, EPOLL_CTL_ADD, fabric->descriptor, &event) != 0) {
     return base_fail_errno(COLL_ERROR_SYSTEM, "rank %d: cannot wait for %s", t->rank,
                            fabric->ops->name);
@@ -215,6 +217,15 @@ coll_status_t transport_tcp_create(tcp_listener_t *listener, const tcp_group_t *
 
 /* ---- in one process -------------------------------------------------------------------------*/
 
+/* Whether the two are ends of one connection: any process of the host may have called, too. */
+static bool are_connected(int accepted, int caller) {
+  struct sockaddr_in peer, own;
+  socklen_t peer_bytes = sizeof peer, own_bytes = sizeof own;
+  return getpeername(accepted, (struct sockaddr *)&peer, &peer_bytes) == 0 &&
+         getsockname(caller, (struct sockaddr *)&own, &own_bytes) == 0 &&
+         peer.sin_port == own.sin_port && peer.sin_addr.s_addr == own.sin_addr.s_addr;
+}
+
 /* Two sockets that are connected over the loopback interface. They are the caller's. */
 static coll_status_t connect_pair(int sockets[2]) {
   struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -226,6 +237,10 @@ static coll_status_t connect_pair(int sockets[2]) {
       listen(listener, 1) == 0 && getsockname(listener, (struct sockaddr *)&at, &length) == 0 &&
       connect(sockets[0], (struct sockaddr *)&at, sizeof at) == 0) {
     sockets[1] = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    while (sockets[1] >= 0 && !are_connected(sockets[1], sockets[0])) {
+      close(sockets[1]);
+      sockets[1] = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    }
   }
   coll_status_t status = COLL_OK;
   if (sockets[1] < 0) {

@@ -53,6 +53,8 @@ typedef struct tcp_direct {
   transport_head_t head; /* its header */
 } tcp_direct_t;
 
+typedef struct tcp_block tcp_block_t;
+
 /* A frame that has arrived before the ones before it. */
 typedef struct tcp_early {
   struct tcp_early *next;
@@ -70,12 +72,15 @@ typedef struct tcp_fifo {
   bool wanted;          /* by the peer */
   uint32_t limit;       /* messages that the receiver has not taken */
   uint32_t sent, acked; /* messages, and those that the peer has taken, as far as known here */
+  size_t unacked_bytes; /* of those between */
   uint32_t signals_sent, signals_acked;
   uint32_t arrived, taken, told; /* messages; those whose taking the peer was told of */
+  size_t untold_bytes;           /* of those between taken and told */
   uint32_t signals_arrived, signals_taken, signals_told;
   tcp_message_t *oldest, *newest;        /* arrived and not taken */
   flight_call_t signals[TCP_SIGNALS];    /* likewise; signal n at [n % TCP_SIGNALS] */
   flight_call_t calls[TCP_P2P_MESSAGES]; /* of messages sent; message n at [n % limit] */
+  uint32_t bytes[TCP_P2P_MESSAGES];      /* likewise */
 } tcp_fifo_t;
 
 /* A frame that is not yet sent, or that the peer's library is not known to have received. */
@@ -170,6 +175,9 @@ struct tcp {
   char *input;                        /* [TCP_INPUT_BYTES]: bytes that have just arrived */
   flight_recorder_t *recorder;        /* this rank's own */
   const flight_recorder_t *published; /* what publish sends: that, or of another transport */
+
+  tcp_block_t *blocks; /* free memory (blocks.c) */
+  int block_count;
 
   tcp_fabric_t *fabric; /* NULL: none */
 
@@ -288,6 +296,13 @@ bool tcp_order_is_waiting(const tcp_peer_t *peer);
 
 /* Frees what this file has stored. */
 void tcp_order_free(tcp_peer_t *peer);
+
+/* ---- blocks.c: memory of frames. The lock is held. -------------------------------------------*/
+
+/* As malloc and free, with some memory held for the next call. NULL: none. */
+void *tcp_block_get(tcp_t *end, size_t bytes);
+void tcp_block_put(tcp_t *end, void *memory, size_t bytes);
+void tcp_blocks_free(tcp_t *end);
 
 /* ---- stream.c: bytes of one connection. The lock is held. ------------------------------------*/
 
@@ -430,6 +445,7 @@ void tcp_abort_check(tcp_t *end, bool now);
 /* ---- tcp.c -----------------------------------------------------------------------------------*/
 
 extern const transport_ops_t tcp_ops;
+extern const transport_fetch_ops_t tcp_fetch_ops;
 
 /* The last frames to a peer. The lock is held. */
 void tcp_end_say_leave(tcp_peer_t *peer);

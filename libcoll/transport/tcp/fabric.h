@@ -50,6 +50,17 @@ typedef struct tcp_fabric_ops {
   /* Whether something that was sent to the peer has not yet reached its host. */
   bool (*is_unsent)(const tcp_fabric_t *fabric, int peer);
 
+  /* The slots of transport_fetch_ops_t, for a pair that is ready in both directions; expose NULL:
+   * there are none. `fetch` is begin; the caller sets the port. */
+  coll_status_t (*expose)(tcp_fabric_t *fabric, int peer, const void *data, size_t bytes,
+                          transport_exposure_t *exposure, bool *exposed);
+  void (*withdraw)(tcp_fabric_t *fabric, int peer, const transport_exposure_t *exposure,
+                   bool is_fetched);
+  coll_status_t (*fetch)(tcp_fabric_t *fabric, int peer, const transport_exposure_t *exposure,
+                         void *dst, size_t bytes, transport_fetch_t **fetch);
+  coll_status_t (*advance)(tcp_fabric_t *fabric, transport_fetch_t *fetch, bool *done);
+  void (*stop)(tcp_fabric_t *fabric, transport_fetch_t *fetch);
+
   /* The peer has left or died, or this rank leaves: nothing more is sent to it or received. */
   void (*disconnect)(tcp_fabric_t *fabric, int peer);
 
@@ -77,6 +88,9 @@ coll_status_t tcp_fabric_ready(tcp_t *end, int peer);
  * TCP_MESSAGE). Takes over the message. A frame that is none ends the connection. */
 coll_status_t tcp_fabric_arrived(tcp_t *end, int peer, const tcp_frame_t *frame,
                                  tcp_message_t *message);
+
+/* Some of what is fetched has come, so a sleeping rank looks again. */
+void tcp_fabric_fetched(tcp_t *end);
 
 /* The fabric can no longer reach the peer, which is lost. */
 void tcp_fabric_lost(tcp_t *end, int peer);

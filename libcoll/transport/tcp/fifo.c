@@ -44,6 +44,7 @@ static coll_status_t send_frame(tcp_fifo_t *fifo, tcp_kind_t kind, const flight_
                              .call = call != NULL ? *call : (flight_call_t){0}};
   if (fifo->told != fifo->taken || fifo->signals_told != fifo->signals_taken) fifo->wanted = false;
   fifo->told = fifo->taken;
+  fifo->untold_bytes = 0;
   fifo->signals_told = fifo->signals_taken;
   return tcp_route_send(fifo->peer, &frame, payload);
 }
@@ -59,13 +60,26 @@ static coll_status_t want_room(tcp_fifo_t *fifo) {
   return send_frame(fifo, TCP_WANT, NULL, NULL, 0);
 }
 
+static bool is_full(const tcp_fifo_t *fifo) {
+  return fifo->sent - fifo->acked >= fifo->limit;
+}
+
+/* Whether the socket has to accept what was sent before. */
+static bool is_behind(const tcp_fifo_t *fifo, size_t bytes) {
+  return fifo->unacked_bytes + bytes > TCP_BEHIND_BYTES && !fifo->peer->sends_by_fabric &&
+         tcp_rails_is_stored(fifo->peer);
+}
+
 coll_status_t tcp_fifo_send(tcp_fifo_t *fifo, const void *data, const transport_head_t *head,
                             bool *done) {
-  if (fifo->sent - fifo->acked >= fifo->limit) COLL_TRY(tcp_route_receive(fifo->peer));
-  *done = fifo->sent - fifo->acked < fifo->limit;
-  if (!*done) return want_room(fifo);
+  if (is_full(fifo) || is_behind(fifo, head->bytes)) COLL_TRY(tcp_route_receive(fifo->peer));
+  bool full = is_full(fifo);
+  *done = !full && !is_behind(fifo, head->bytes);
+  if (!*done) return full ? want_room(fifo) : COLL_OK;
   fifo->used = true;
-  fifo->calls[fifo->sent++ % fifo->limit] = head->call;
+  fifo->calls[fifo->sent % fifo->limit] = head->call;
+  fifo->bytes[fifo->sent++ % fifo->limit] = (uint32_t)head->bytes;
+  fifo->unacked_bytes += head->bytes;
   return send_frame(fifo, TCP_MESSAGE, &head->call, data, head->bytes);
 }
 
@@ -91,12 +105,14 @@ coll_status_t tcp_fifo_oldest(tcp_fifo_t *fifo, tcp_message_t **message) {
 /* Grants room, if enough was taken or the peer waits for it. */
 static coll_status_t grant(tcp_fifo_t *fifo) {
   bool enough = fifo->taken - fifo->told >= fifo->limit / 4 ||
+                fifo->untold_bytes >= TCP_UNTOLD_BYTES ||
                 fifo->signals_taken - fifo->signals_told >= TCP_SIGNALS / 4;
   return enough || fifo->wanted ? tcp_fifo_credit(fifo) : COLL_OK;
 }
 
 coll_status_t tcp_fifo_take(tcp_fifo_t *fifo) {
   tcp_message_t *message = fifo->oldest;
+  fifo->untold_bytes += message->bytes;
   fifo->oldest = message->next;
   if (fifo->oldest == NULL) fifo->newest = NULL;
   tcp_message_release(message);
@@ -137,7 +153,9 @@ static coll_status_t accept_counts(tcp_fifo_t *fifo, const tcp_frame_t *frame) {
   uint32_t signals = frame->signals_taken - fifo->signals_acked;
   if (messages > fifo->sent - fifo->acked) return COLL_ERROR_INVALID;
   if (signals > fifo->signals_sent - fifo->signals_acked) return COLL_ERROR_INVALID;
-  fifo->acked += messages;
+  for (uint32_t i = 0; i < messages; i++) {
+    fifo->unacked_bytes -= fifo->bytes[fifo->acked++ % fifo->limit];
+  }
   fifo->signals_acked += signals;
   if (messages > 0 || signals > 0) fifo->want_sent = false;
   return COLL_OK;
@@ -161,6 +179,7 @@ coll_status_t tcp_fifo_accept_direct(tcp_peer_t *peer, const tcp_frame_t *frame)
   fifo->used = true;
   fifo->arrived++;
   fifo->taken++;
+  fifo->untold_bytes += frame->bytes;
   return grant(fifo);
 }
 

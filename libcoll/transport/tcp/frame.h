@@ -7,7 +7,8 @@
  * Flow control is by credits. A sender has at most TCP_MESSAGES (of the channel for point-to-point
  * calls: TCP_P2P_MESSAGES) messages and TCP_SIGNALS signals on a channel that the receiver has not
  * taken, so that what a receiver stores is bounded, and a full FIFO does not hold up the others.
- * Every frame carries the counts of what its sender has taken on its channel.
+ * Every frame carries the counts of what its sender has taken on its channel. A sender also waits
+ * when its socket has not accepted what it has sent, so that this does not grow in its memory.
  */
 #ifndef TRANSPORT_TCP_FRAME_H
 #define TRANSPORT_TCP_FRAME_H
@@ -44,6 +45,11 @@ typedef struct tcp_frame {
 _Static_assert(sizeof(tcp_frame_t) == 40, "its layout is the same on all hosts");
 
 #define TCP_SLOT_BYTES 65536
+/* A receiver tells what it has taken after so many bytes. */
+#define TCP_UNTOLD_BYTES TRANSPORT_P2P_BYTES
+/* A sender whose socket is behind sends no more than this on a channel: what coll.h promises, with
+ * what the receiver has taken and not told. */
+#define TCP_BEHIND_BYTES (TRANSPORT_P2P_BYTES + TCP_UNTOLD_BYTES + TCP_SLOT_BYTES)
 #define TCP_MESSAGES 16
 #define TCP_P2P_MESSAGES 128
 #define TCP_SIGNALS 32

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/handshake.h"
 #include "base/text.h"
 #include "topo/interfaces.h"
 #include "transport/tcp/attempt.h"
@@ -108,6 +109,7 @@ static int open_listener(uint16_t *port) {
 
 coll_status_t tcp_listen(tcp_listener_t *listener, const char *interfaces, tcp_name_t *name) {
   memset(name, 0, sizeof *name);
+  COLL_TRY(base_handshake_check_hosts());
   name->mesh_ranks = TCP_MESH_RANKS;
   listener->fd = open_listener(&name->port);
   if (listener->fd < 0) return base_fail_errno(COLL_ERROR_SYSTEM, "cannot listen for other hosts");

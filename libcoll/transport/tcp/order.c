@@ -72,7 +72,7 @@ static coll_status_t send_by(tcp_rail_t *rail, tcp_frame_t *frame, const void *p
 
 static coll_status_t keep(tcp_peer_t *peer, const tcp_frame_t *frame, const void *payload,
                           int rail) {
-  tcp_unacked_t *made = malloc(sizeof *made + frame->bytes);
+  tcp_unacked_t *made = tcp_block_get(peer->end, sizeof *made + frame->bytes);
   if (made == NULL) {
     return base_fail(COLL_ERROR_MEMORY, "no memory for a message to rank %d of %u bytes",
                      peer->rank, (unsigned)frame->bytes);
@@ -88,7 +88,7 @@ static coll_status_t keep(tcp_peer_t *peer, const tcp_frame_t *frame, const void
 static void free_first(tcp_peer_t *peer) {
   tcp_unacked_t *first = peer->unacked;
   peer->unacked = first->next;
-  free(first);
+  tcp_block_put(peer->end, first, sizeof *first + first->frame.bytes);
 }
 
 coll_status_t tcp_order_send(tcp_peer_t *peer, const tcp_frame_t *frame, const void *payload) {

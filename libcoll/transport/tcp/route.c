@@ -171,6 +171,10 @@ coll_status_t tcp_fabric_arrived(tcp_t *end, int rank, const tcp_frame_t *frame,
   return COLL_OK;
 }
 
+void tcp_fabric_fetched(tcp_t *end) {
+  tcp_stream_note_arrival(end);
+}
+
 /* ---- the end of a connection ----------------------------------------------------------------*/
 
 /* A peer that has said that it leaves does not become lost. */

@@ -45,13 +45,18 @@ static size_t write_parts(tcp_rail_t *rail, struct iovec *parts, size_t count) {
   return 0;
 }
 
+/* Moves what is left to the front once more than that was sent, so that a byte is moved once. */
+static void compact_output(tcp_rail_t *rail) {
+  size_t left = rail->out_end - rail->out_begin;
+  if (rail->out_begin == 0 || rail->out_begin < left) return;
+  memmove(rail->out, rail->out + rail->out_begin, left);
+  rail->out_begin = 0;
+  rail->out_end = left;
+}
+
 static coll_status_t store(tcp_rail_t *rail, const void *data, size_t bytes) {
   if (bytes == 0) return COLL_OK;
-  if (rail->out_begin > 0) {
-    rail->out_end -= rail->out_begin;
-    memmove(rail->out, rail->out + rail->out_begin, rail->out_end);
-    rail->out_begin = 0;
-  }
+  if (rail->out_end + bytes > rail->out_capacity) compact_output(rail);
   COLL_TRY(base_grow((void **)&rail->out, &rail->out_capacity, rail->out_end + bytes, 1,
                      "messages that a socket does not accept yet"));
   memcpy(rail->out + rail->out_end, data, bytes);
@@ -162,8 +167,22 @@ static bool is_for_caller(const tcp_rail_t *rail) {
          tcp_order_is_next(rail) && peer->fifos[frame->channel]->oldest == NULL;
 }
 
+static size_t payload_bytes(size_t bytes) {
+  return sizeof(tcp_message_t) + bytes;
+}
+
+static void release_payload(tcp_message_t *message, void *owner) {
+  tcp_block_put(owner, message, payload_bytes(message->bytes));
+}
+
 static coll_status_t create_payload(tcp_rail_t *rail) {
-  COLL_TRY(tcp_message_create(rail->frame.bytes, &rail->payload));
+  tcp_t *end = rail->peer->end;
+  size_t bytes = rail->frame.bytes;
+  void *memory = tcp_block_get(end, payload_bytes(bytes));
+  if (memory == NULL) {
+    return base_fail(COLL_ERROR_MEMORY, "no memory for a message of %zu bytes", bytes);
+  }
+  rail->payload = tcp_message_place(memory, bytes, release_payload, end);
   rail->payload->call = rail->frame.call;
   rail->place = rail->payload->data;
   return COLL_OK;

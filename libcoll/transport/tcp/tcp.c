@@ -280,6 +280,16 @@ static coll_status_t tcp_get(transport_t *t, int peer, void *dst, uint64_t addre
   return transport_unsupported.get(t, peer, dst, address, bytes, done);
 }
 
+static coll_status_t tcp_pass_descriptor(transport_t *t, int peer, uint64_t tag, int descriptor,
+                                         bool *done) {
+  return transport_unsupported.pass_descriptor(t, peer, tag, descriptor, done);
+}
+
+static coll_status_t tcp_take_descriptor(transport_t *t, int peer, uint64_t tag, int *descriptor,
+                                         bool *done) {
+  return transport_unsupported.take_descriptor(t, peer, tag, descriptor, done);
+}
+
 static void tcp_scratch(transport_t *t, int rank, void **ptr, size_t *bytes) {
   *ptr = rank == t->rank ? tcp_end_of(t)->scratch : NULL;
   *bytes = TCP_SCRATCH_BYTES;
@@ -371,6 +381,7 @@ static void tcp_destroy(transport_t *t) {
   if (end->wakeup >= 0) close(end->wakeup);
   pthread_mutex_destroy(&end->lock);
   tcp_health_free(end);
+  tcp_blocks_free(end);
   free(end->recorder);
   free(end->scratch);
   free(end->input);
@@ -400,6 +411,9 @@ const transport_ops_t tcp_ops = {
     .probe_get = tcp_probe_get,
     .peer_gets = tcp_peer_gets,
     .get = tcp_get,
+    .fetch = &tcp_fetch_ops,
+    .pass_descriptor = tcp_pass_descriptor,
+    .take_descriptor = tcp_take_descriptor,
     .scratch = tcp_scratch,
     .arm = tcp_arm,
     .sleep = tcp_sleep,

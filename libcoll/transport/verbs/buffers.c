@@ -30,7 +30,8 @@ static bool add_chunk(verbs_t *verbs, int kind) {
   if (verbs->chunk_count == VERBS_CHUNKS) return false;
   char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return false;
-  struct ibv_mr *mr = (verbs->lib->ibv_reg_mr)(verbs->pd, memory, bytes, IBV_ACCESS_LOCAL_WRITE);
+  struct ibv_mr *mr =
+      (verbs->lib->ibv_reg_mr)(verbs->rails[0].pd, memory, bytes, IBV_ACCESS_LOCAL_WRITE);
   if (mr == NULL) {
     int reason = errno;
     munmap(memory, bytes);
@@ -61,7 +62,7 @@ coll_status_t verbs_buffer_take(verbs_t *verbs, size_t payload_bytes, verbs_buff
     return base_fail_errno(COLL_ERROR_SYSTEM,
                            "rank %d: RDMA device %s registers no memory to send from (see "
                            "ulimit -l)",
-                           verbs->fabric.rank, verbs->device.name);
+                           verbs->fabric.rank, verbs->rails[0].device.name);
   }
   *buffer = verbs->free_buffers[kind];
   verbs->free_buffers[kind] = (*buffer)->next;

@@ -10,6 +10,14 @@
  * Sending: frames that fit are sent inline, others from registered memory (buffers.c). So many can
  * be in flight that the messages of a rank that then makes no calls still arrive; further frames
  * are stored.
+ *
+ * Fetching: a long message is read by its receiver from the sender's buffer to its own, in parts
+ * that the queue pairs of the pair of ranks share. Both buffers are registered for that: memory of
+ * coll_mem_alloc once, other memory for each message, as nothing says when it is unmapped.
+ *
+ * Rails are the ports that a rank uses. The first carries all frames; without it the peer is lost.
+ * Queue pairs of all rails carry fetches, each from when a first packet has come back on it until
+ * it fails; the fetches that had a part under way on it then begin again, without it.
  */
 #ifndef TRANSPORT_VERBS_END_H
 #define TRANSPORT_VERBS_END_H
@@ -24,8 +32,11 @@
 /* 6 MiB; 8 MiB is what users may register on many systems. */
 #define VERBS_RECV_BUFFERS 96
 
-#define VERBS_PAIR_SENDS 256 /* in flight to one peer */
-#define VERBS_SENDS 4096     /* to all */
+#define VERBS_PAIR_SENDS 256 /* in flight to one peer, by each queue pair */
+#define VERBS_RAIL_QPS 8     /* of a pair of ranks, by one rail */
+#define VERBS_PAIR_QPS (TRANSPORT_RAILS * VERBS_RAIL_QPS)
+#define VERBS_QP_PARTS 8 /* of fetches, under way by a queue pair */
+#define VERBS_SENDS 4096 /* to all */
 
 _Static_assert(VERBS_PAIR_SENDS >= TCP_P2P_MESSAGES + TCP_P2P_MESSAGES / 2,
                "point-to-point messages and what goes with them");
@@ -55,12 +66,27 @@ typedef struct verbs_stored {
   char payload[];
 } verbs_stored_t;
 
+typedef struct verbs_rail {
+  verbs_device_t device;
+  struct ibv_pd *pd;
+  struct ibv_comp_channel *channel;
+  struct ibv_cq *cq; /* of everything */
+  bool is_armed;     /* an event is due, or will be */
+} verbs_rail_t;
+
+typedef struct verbs_qp {
+  struct ibv_qp *qp;   /* NULL: none */
+  int rail, peer_rail; /* of this rank and of the peer */
+  uint32_t psn;        /* of this rank's first packet */
+  int in_flight, parts;
+  bool is_connected, works;
+} verbs_qp_t;
+
 typedef struct verbs_pair {
   verbs_state_t state;
-  struct ibv_qp *qp; /* NULL: none */
-  uint32_t psn;      /* of this rank's first packet */
+  verbs_qp_t qps[VERBS_PAIR_QPS]; /* the first for frames, all for fetches */
+  int qp_count;                   /* after connecting, as many as the peer has */
   size_t inline_bytes;
-  int in_flight;
   verbs_stored_t *oldest, *newest;
 } verbs_pair_t;
 
@@ -83,24 +109,48 @@ typedef struct verbs_chunk {
 #define VERBS_BUFFER_KINDS 3
 #define VERBS_CHUNKS 64 /* at most; 16 MiB if a third is for the longest messages */
 
-/* Something in flight. */
-typedef struct verbs_send {
+/* Memory of users, registered. */
+typedef struct verbs_region {
+  struct ibv_mr *mrs[TRANSPORT_RAILS]; /* by rail; NULL: not by it; the first NULL: free */
+  uint64_t segment; /* of transport/shm/memory.h, which stays registered; 0: other memory */
+  int uses;
+} verbs_region_t;
+
+#define VERBS_REGIONS 256
+
+/* A fetch under way. */
+typedef struct verbs_fetch {
+  transport_fetch_t base;
+  struct verbs_fetch *next; /* of all */
   int peer;
+  transport_exposure_t from;
+  char *dst; /* [bytes] */
+  size_t bytes, asked, arrived;
+  int in_flight;
+  bool is_void;           /* it begins again when nothing is under way */
+  int region;             /* of dst; -1: it could not be registered, so parts come by way of */
+  verbs_buffer_t *buffer; /* NULL: none yet */
+} verbs_fetch_t;
+
+/* Something in flight: a frame, or a part of a fetch. */
+typedef struct verbs_send {
+  int peer, qp;
   verbs_buffer_t *buffer; /* NULL: inline */
+  verbs_fetch_t *fetch;   /* NULL: a frame */
+  size_t at;              /* of the part, in the message */
+  uint32_t bytes;
 } verbs_send_t;
 
 typedef struct verbs {
   tcp_fabric_t fabric;
   const verbs_lib_t *lib;
   verbs_settings_t settings;
-  verbs_device_t device;
-  struct ibv_pd *pd;
-  struct ibv_comp_channel *channel;
-  struct ibv_cq *cq; /* of everything */
-  struct ibv_srq *srq;
-  struct ibv_mr *mr; /* of `memory` */
-  char *memory;      /* the buffers for receiving */
-  bool is_armed;     /* an event is due, or will be */
+  verbs_rail_t rails[TRANSPORT_RAILS];
+  int rail_count;
+  int epoll;           /* on the channels of several rails; -1: there is one */
+  struct ibv_srq *srq; /* of the first rail, as all that follows */
+  struct ibv_mr *mr;   /* of `memory` */
+  char *memory;        /* the buffers for receiving */
 
   verbs_pair_t *pairs; /* [size]; NULL: not attached, or none used yet */
   int *peer_of;        /* [peer_slots], by the number of the queue pair; -1: free */
@@ -113,11 +163,28 @@ typedef struct verbs {
   verbs_send_t sends[VERBS_SENDS];
   int free_sends[VERBS_SENDS], free_send_count;
   int stored; /* pairs that have stored something */
+
+  verbs_region_t regions[VERBS_REGIONS];
+  uint64_t freed_seen; /* what shm_memory_freed has said */
+  verbs_fetch_t *fetches;
 } verbs_t;
 
 static inline verbs_t *verbs_of(tcp_fabric_t *fabric) {
   return (verbs_t *)(void *)fabric;
 }
+
+/* ---- rails.c ---------------------------------------------------------------------------------*/
+
+/* Opens the devices, and makes fabric.descriptor wait for all. */
+coll_status_t verbs_rails_open(verbs_t *verbs);
+void verbs_rails_close(verbs_t *verbs);
+
+/* After a completion was found: takes its event, if there is one. */
+bool verbs_rail_take_event(const verbs_t *verbs, verbs_rail_t *rail);
+/* False: the device refuses. */
+bool verbs_rails_arm(verbs_t *verbs);
+
+coll_status_t verbs_rail_fail(const verbs_rail_t *rail, const char *what);
 
 /* ---- pair.c: connections ---------------------------------------------------------------------*/
 
@@ -133,7 +200,7 @@ int verbs_peer_of(const verbs_t *verbs, uint32_t number);
 coll_status_t verbs_probed(verbs_t *verbs, int peer, bool arrived, const char *why);
 
 /* Says on standard error what has happened to the connection to a peer. */
-void verbs_report(const verbs_t *verbs, int peer, const char *what, const char *why);
+void verbs_report(const verbs_t *verbs, int rail, int peer, const char *what, const char *why);
 
 void verbs_pairs_destroy(verbs_t *verbs);
 
@@ -143,8 +210,11 @@ void verbs_pairs_destroy(verbs_t *verbs);
 coll_status_t verbs_send(tcp_fabric_t *fabric, int peer, const tcp_frame_t *frame,
                          const void *payload);
 
-/* Sends a packet without a frame. */
+/* Sends a packet without a frame by every queue pair. */
 coll_status_t verbs_probe(verbs_t *verbs, int peer);
+
+/* From now on that queue pair, not the first, is not used for fetches. */
+void verbs_give_up(verbs_t *verbs, int peer, int qp, const char *why);
 
 /* What was in flight is so no longer. */
 coll_status_t verbs_sent(verbs_t *verbs, const struct ibv_wc *wc);
@@ -154,6 +224,37 @@ coll_status_t verbs_flush(verbs_t *verbs);
 
 /* Frees what is stored for a peer. */
 void verbs_drop_stored(verbs_t *verbs, verbs_pair_t *pair);
+
+/* Posts a request to the pair's queue pair number `qp`, which has room; the request's wr_id and
+ * signal are set here. errno says why it fails. */
+bool verbs_has_room(const verbs_t *verbs, const verbs_pair_t *pair, int qp);
+bool verbs_post(verbs_t *verbs, struct ibv_send_wr *wr, const verbs_send_t *send);
+
+/* ---- regions.c -------------------------------------------------------------------------------*/
+
+/* Registers [ptr, ptr + bytes), or finds it registered; -1: it cannot be. access: what is wanted of
+ * memory that only this message uses. */
+int verbs_region_take(verbs_t *verbs, const void *ptr, size_t bytes, int access);
+void verbs_region_release(verbs_t *verbs, int region);
+void verbs_regions_destroy(verbs_t *verbs);
+
+/* ---- fetch.c ---------------------------------------------------------------------------------*/
+
+/* The slots of the same names. */
+coll_status_t verbs_expose(tcp_fabric_t *fabric, int peer, const void *data, size_t bytes,
+                           transport_exposure_t *exposure, bool *exposed);
+void verbs_withdraw(tcp_fabric_t *fabric, int peer, const transport_exposure_t *exposure,
+                    bool is_fetched);
+coll_status_t verbs_fetch(tcp_fabric_t *fabric, int peer, const transport_exposure_t *exposure,
+                          void *dst, size_t bytes, transport_fetch_t **fetch);
+coll_status_t verbs_advance(tcp_fabric_t *fabric, transport_fetch_t *fetch, bool *done);
+void verbs_stop(tcp_fabric_t *fabric, transport_fetch_t *fetch);
+
+/* A part has arrived, or not. */
+void verbs_fetched(verbs_t *verbs, const verbs_send_t *part, bool arrived);
+
+/* Asks for further parts of all fetches. COLL_ERROR_SYSTEM. */
+coll_status_t verbs_fetch_parts(verbs_t *verbs);
 
 /* ---- buffers.c -------------------------------------------------------------------------------*/
 

@@ -22,7 +22,7 @@ coll_status_t verbs_post_all(verbs_t *verbs) {
   for (int i = 0; i < VERBS_RECV_BUFFERS; i++) {
     if (!post(verbs, i)) {
       return base_fail(COLL_ERROR_SYSTEM, "RDMA device %s takes no buffer to receive in",
-                       verbs->device.name);
+                       verbs->rails[0].device.name);
     }
   }
   return COLL_OK;

@@ -2,7 +2,6 @@
 #include "transport/verbs/verbs.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -14,55 +13,56 @@
 
 /* ---- progress -------------------------------------------------------------------------------*/
 
-static void take_event(verbs_t *verbs) {
-  struct ibv_cq *cq;
-  void *context;
-  if (!verbs->is_armed) return;
-  if (verbs->lib->ibv_get_cq_event(verbs->channel, &cq, &context) != 0) return;
-  verbs->lib->ibv_ack_cq_events(cq, 1);
-  verbs->is_armed = false;
-}
-
 static coll_status_t complete(verbs_t *verbs, const struct ibv_wc *wc) {
   return (wc->wr_id & VERBS_RECEIVED) != 0 ? verbs_received(verbs, wc) : verbs_sent(verbs, wc);
 }
 
 /* A failure does not keep the rest from being completed. */
-static coll_status_t progress(tcp_fabric_t *fabric) {
-  verbs_t *verbs = verbs_of(fabric);
+static coll_status_t poll_rail(verbs_t *verbs, verbs_rail_t *rail) {
   struct ibv_wc wcs[COMPLETIONS_AT_ONCE];
   coll_status_t status = COLL_OK;
   int count = COMPLETIONS_AT_ONCE;
   for (bool first = true; count == COMPLETIONS_AT_ONCE; first = false) {
-    count = ibv_poll_cq(verbs->cq, COMPLETIONS_AT_ONCE, wcs);
+    count = ibv_poll_cq(rail->cq, COMPLETIONS_AT_ONCE, wcs);
     if (count < 0) {
-      return base_fail(COLL_ERROR_SYSTEM, "rank %d: RDMA device %s has failed", fabric->rank,
-                       verbs->device.name);
+      return base_fail(COLL_ERROR_SYSTEM, "rank %d: RDMA device %s has failed", verbs->fabric.rank,
+                       rail->device.name);
     }
-    if (first && count > 0) take_event(verbs);
+    /* a rank that is about to sleep would do so without an event due */
+    if (first && count > 0 && verbs_rail_take_event(verbs, rail)) {
+      tcp_fabric_fetched(verbs->fabric.end);
+    }
     for (int i = 0; i < count; i++) {
       coll_status_t own = complete(verbs, &wcs[i]);
       if (status == COLL_OK) status = own;
     }
   }
+  return status;
+}
+
+static coll_status_t progress(tcp_fabric_t *fabric) {
+  verbs_t *verbs = verbs_of(fabric);
+  coll_status_t status = COLL_OK;
+  for (int i = 0; i < verbs->rail_count; i++) {
+    coll_status_t own = poll_rail(verbs, &verbs->rails[i]);
+    if (status == COLL_OK) status = own;
+  }
   coll_status_t flushed = verbs_flush(verbs);
+  if (flushed == COLL_OK) flushed = verbs_fetch_parts(verbs);
   return status != COLL_OK ? status : flushed;
 }
 
 /* What completes after the request makes the descriptor readable; what did before is found by
  * progress. */
 static bool arm(tcp_fabric_t *fabric) {
-  verbs_t *verbs = verbs_of(fabric);
-  take_event(verbs);
-  if (!verbs->is_armed && ibv_req_notify_cq(verbs->cq, 0) != 0) return false;
-  verbs->is_armed = true;
+  if (!verbs_rails_arm(verbs_of(fabric))) return false;
   return progress(fabric) == COLL_OK;
 }
 
 static bool is_unsent(const tcp_fabric_t *fabric, int peer) {
   const verbs_t *verbs = (const verbs_t *)(const void *)fabric;
   if (verbs->pairs == NULL || verbs->pairs[peer].state != VERBS_READY) return false;
-  return verbs->pairs[peer].in_flight > 0 || verbs->pairs[peer].oldest != NULL;
+  return verbs->pairs[peer].qps[0].in_flight > 0 || verbs->pairs[peer].oldest != NULL;
 }
 
 /* ---- life -----------------------------------------------------------------------------------*/
@@ -72,12 +72,10 @@ static void destroy(tcp_fabric_t *fabric) {
   const verbs_lib_t *lib = verbs->lib;
   verbs_pairs_destroy(verbs);
   verbs_buffers_destroy(verbs);
+  verbs_regions_destroy(verbs);
   if (verbs->srq != NULL) lib->ibv_destroy_srq(verbs->srq);
-  if (verbs->cq != NULL) lib->ibv_destroy_cq(verbs->cq);
-  if (verbs->channel != NULL) lib->ibv_destroy_comp_channel(verbs->channel);
   if (verbs->mr != NULL) lib->ibv_dereg_mr(verbs->mr);
-  if (verbs->pd != NULL) lib->ibv_dealloc_pd(verbs->pd);
-  if (verbs->device.context != NULL) lib->ibv_close_device(verbs->device.context);
+  verbs_rails_close(verbs);
   if (verbs->memory != NULL) munmap(verbs->memory, MEMORY_BYTES);
   free(verbs);
 }
@@ -90,43 +88,35 @@ static const tcp_fabric_ops_t verbs_ops = {
     .progress = progress,
     .arm = arm,
     .is_unsent = is_unsent,
+    .expose = verbs_expose,
+    .withdraw = verbs_withdraw,
+    .fetch = verbs_fetch,
+    .advance = verbs_advance,
+    .stop = verbs_stop,
     .disconnect = verbs_disconnect,
     .destroy = destroy,
 };
-
-static coll_status_t fail(const verbs_t *verbs, const char *what) {
-  return base_fail_errno(COLL_ERROR_SYSTEM, "RDMA device %s: %s", verbs->device.name, what);
-}
 
 static coll_status_t register_memory(verbs_t *verbs) {
   void *memory =
       mmap(NULL, MEMORY_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
     return base_fail(COLL_ERROR_MEMORY, "no memory for the buffers of RDMA device %s",
-                     verbs->device.name);
+                     verbs->rails[0].device.name);
   }
   verbs->memory = memory;
-  verbs->mr = (verbs->lib->ibv_reg_mr)(verbs->pd, memory, MEMORY_BYTES, IBV_ACCESS_LOCAL_WRITE);
+  verbs->mr =
+      (verbs->lib->ibv_reg_mr)(verbs->rails[0].pd, memory, MEMORY_BYTES, IBV_ACCESS_LOCAL_WRITE);
   if (verbs->mr != NULL) return COLL_OK;
-  return fail(verbs, "cannot register 6 MiB of memory (see ulimit -l)");
+  return verbs_rail_fail(&verbs->rails[0], "cannot register 6 MiB of memory (see ulimit -l)");
 }
 
 static coll_status_t create_queues(verbs_t *verbs) {
-  const verbs_lib_t *lib = verbs->lib;
-  struct ibv_context *context = verbs->device.context;
+  const verbs_rail_t *rail = &verbs->rails[0];
   struct ibv_srq_init_attr attr = {.attr = {.max_wr = VERBS_RECV_BUFFERS, .max_sge = 2}};
-  verbs->pd = lib->ibv_alloc_pd(context);
-  if (verbs->pd == NULL) return fail(verbs, "no protection domain");
   COLL_TRY(register_memory(verbs));
-  verbs->channel = lib->ibv_create_comp_channel(context);
-  if (verbs->channel == NULL) return fail(verbs, "no completion channel");
-  verbs->fabric.descriptor = verbs->channel->fd;
-  if (fcntl(verbs->channel->fd, F_SETFL, O_NONBLOCK) != 0) return fail(verbs, "fcntl");
-  verbs->cq =
-      lib->ibv_create_cq(context, VERBS_RECV_BUFFERS + VERBS_SENDS, NULL, verbs->channel, 0);
-  if (verbs->cq == NULL) return fail(verbs, "no completion queue");
-  verbs->srq = lib->ibv_create_srq(verbs->pd, &attr);
-  if (verbs->srq == NULL) return fail(verbs, "no shared receive queue");
+  verbs->srq = verbs->lib->ibv_create_srq(rail->pd, &attr);
+  if (verbs->srq == NULL) return verbs_rail_fail(rail, "no shared receive queue");
   return verbs_post_all(verbs);
 }
 
@@ -139,10 +129,11 @@ coll_status_t transport_verbs_open(tcp_fabric_t **fabric) {
   COLL_TRY(base_alloc(1, sizeof *made, "an RDMA fabric", (void **)&made));
   made->fabric = (tcp_fabric_t){.ops = &verbs_ops, .descriptor = -1};
   made->lib = lib;
+  made->epoll = -1;
   made->settings = settings;
   made->free_send_count = VERBS_SENDS;
   for (int i = 0; i < VERBS_SENDS; i++) made->free_sends[i] = i;
-  coll_status_t status = verbs_device_open(lib, &settings, &made->device);
+  coll_status_t status = verbs_rails_open(made);
   if (status == COLL_OK) status = create_queues(made);
   if (status != COLL_OK) {
     destroy(&made->fabric);

@@ -1,7 +1,7 @@
 /*
- * The fabric over RDMA devices (InfiniBand, RoCE), by libibverbs: one reliable connection (RC queue
- * pair) per pair of ranks, made when first used; frames are sent to buffers that a rank shares
- * among all its peers (a shared receive queue).
+ * The fabric over RDMA devices (InfiniBand, RoCE), by libibverbs: reliable connections (RC queue
+ * pairs) between two ranks, made when first used; frames are sent by the first of them, to buffers
+ * that a rank shares among all its peers (a shared receive queue).
  */
 #ifndef TRANSPORT_VERBS_VERBS_H
 #define TRANSPORT_VERBS_VERBS_H
@@ -9,9 +9,9 @@
 #include "base/knob.h"
 #include "transport/tcp/fabric.h"
 
-/* Opens a device for one rank. The fabric is the caller's until it is attached. COLL_ERROR_INVALID:
- * a knob is wrong. COLL_ERROR_UNSUPPORTED: there is no library or no device that can be used.
- * COLL_ERROR_SYSTEM, COLL_ERROR_MEMORY: the device refuses something. */
+/* Opens the devices of one rank. The fabric is the caller's until it is attached.
+ * COLL_ERROR_INVALID: a knob is wrong. COLL_ERROR_UNSUPPORTED: there is no library or no device
+ * that can be used. COLL_ERROR_SYSTEM, COLL_ERROR_MEMORY: the device refuses something. */
 coll_status_t transport_verbs_open(tcp_fabric_t **fabric);
 
 /* The fabric's knobs; NULL past the last. */

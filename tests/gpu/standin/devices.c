@@ -36,18 +36,24 @@ cuda_result_t cuDeviceGetName(char *name, int bytes, cuda_device_t device) {
   return standin_leave(CUDA_RESULT_OK);
 }
 
-static int attribute_of(cuda_attribute_t attribute) {
-  switch (attribute) {
+static int attribute_of(cuda_attribute_t attribute, cuda_device_t device) {
+  switch ((int)attribute) {
     case CUDA_ATTRIBUTE_MAX_THREADS_PER_BLOCK: return 1024;
-    case CUDA_ATTRIBUTE_MULTIPROCESSOR_COUNT: return 16;
-    case CUDA_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR: return 2048;
+    case 10: return 32; /* threads of a warp */
+    case CUDA_ATTRIBUTE_MULTIPROCESSOR_COUNT: return STANDIN_MULTIPROCESSORS;
+    case 19: return 1;                           /* host memory can be mapped */
+    case 33: return 0x10 + standin.gpus[device]; /* PCI bus */
+    case CUDA_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR: return STANDIN_MULTIPROCESSOR_THREADS;
     case CUDA_ATTRIBUTE_UNIFIED_ADDRESSING: return 1;
     case CUDA_ATTRIBUTE_COMPUTE_MAJOR: return 9;
+    case 83:           /* managed memory */
+    case 89: return 1; /* which CPUs and GPUs can access together */
     case CUDA_ATTRIBUTE_COOPERATIVE_LAUNCH: return 1;
     case CUDA_ATTRIBUTE_MAX_SHARED_PER_BLOCK_OPTIN: return 227 << 10;
     case CUDA_ATTRIBUTE_VMM: return standin.vmm;
     case CUDA_ATTRIBUTE_HANDLE_POSIX: return standin.vmm;
     case CUDA_ATTRIBUTE_STREAM_64_BIT_OPS: return 1;
+    case CUDA_ATTRIBUTE_MPS: return standin.mps;
     default: return 0;
   }
 }
@@ -55,7 +61,7 @@ static int attribute_of(cuda_attribute_t attribute) {
 cuda_result_t cuDeviceGetAttribute(int *value, cuda_attribute_t attribute, cuda_device_t device) {
   cuda_result_t result = enter_device(device);
   if (result != CUDA_RESULT_OK) return result;
-  *value = attribute_of(attribute);
+  *value = attribute_of(attribute, device);
   return standin_leave(CUDA_RESULT_OK);
 }
 
@@ -90,6 +96,16 @@ cuda_result_t cuDeviceCanAccessPeer(int *can, cuda_device_t device, cuda_device_
   return standin_leave(CUDA_RESULT_OK);
 }
 
+cuda_result_t cuDeviceGetP2PAttribute(int *value, cuda_p2p_attribute_t attribute,
+                                      cuda_device_t device, cuda_device_t peer) {
+  cuda_result_t result = enter_device(device);
+  if (result != CUDA_RESULT_OK) return result;
+  bool is_pair = peer >= 0 && peer < standin.device_count && peer != device;
+  if (!is_pair) return standin_leave(CUDA_RESULT_INVALID_DEVICE);
+  *value = attribute == CUDA_P2P_NATIVE_ATOMICS && standin.peers && standin.nvlink;
+  return standin_leave(CUDA_RESULT_OK);
+}
+
 /* ---- errors ----------------------------------------------------------------------------------*/
 
 typedef struct error {
@@ -114,6 +130,24 @@ static const error_t errors[] = {
     {CUDA_RESULT_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS",
      "an illegal memory access was encountered"},
     {CUDA_RESULT_NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
+    {CUDA_RESULT_CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
+     "operation not permitted when stream is capturing"},
+    {CUDA_RESULT_CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
+     "operation failed due to a previous error during capture"},
+    {CUDA_RESULT_CAPTURE_MERGE, "CUDA_ERROR_STREAM_CAPTURE_MERGE",
+     "operation would result in a merge of separate capture sequences"},
+    {CUDA_RESULT_CAPTURE_UNMATCHED, "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED",
+     "capture was not ended in the same stream as it began"},
+    {CUDA_RESULT_CAPTURE_UNJOINED, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED",
+     "capturing stream has unjoined work"},
+    {CUDA_RESULT_CAPTURE_ISOLATION, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION",
+     "dependency created on uncaptured work in another stream"},
+    {CUDA_RESULT_CAPTURE_IMPLICIT, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT",
+     "operation would make the legacy stream depend on a capturing blocking stream"},
+    {CUDA_RESULT_CAPTURED_EVENT, "CUDA_ERROR_CAPTURED_EVENT",
+     "operation not permitted on an event last recorded in a capturing stream"},
+    {CUDA_RESULT_CAPTURE_WRONG_THREAD, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD",
+     "attempt to terminate a thread-local capture sequence from another thread"},
 };
 
 static const error_t *error_of(cuda_result_t result) {

@@ -19,6 +19,17 @@ static cuda_result_t enter(cuda_event_t event) {
   return standin_leave(CUDA_RESULT_INVALID_HANDLE);
 }
 
+/* The same to ask or wait for the event, which is refused during captures. */
+static cuda_result_t enter_uncaptured(cuda_event_t event) {
+  cuda_context_t context;
+  cuda_result_t result = standin_enter_uncaptured(&context);
+  if (result != CUDA_RESULT_OK) return result;
+  standin_leave(result);
+  result = enter(event);
+  if (result != CUDA_RESULT_OK || event->capture == 0) return result;
+  return standin_leave(CUDA_RESULT_CAPTURED_EVENT);
+}
+
 static bool complete(const struct CUevent_st *event) {
   return event->stream == NULL || event->stream->completed >= event->number;
 }
@@ -52,10 +63,12 @@ cuda_result_t cuEventRecord(cuda_event_t event, cuda_stream_t handle) {
     return standin_leave(CUDA_RESULT_INVALID_HANDLE);
   }
   operation_t operation = {.kind = OPERATION_EVENT, .event = event};
+  if (stream->graph != NULL) return standin_leave(standin_capture_record(stream, event));
   result = standin_queue(stream, &operation);
   if (result == CUDA_RESULT_OK) {
     event->stream = stream;
     event->number = stream->submitted;
+    event->capture = 0;
   }
   return standin_leave(result);
 }
@@ -66,22 +79,55 @@ cuda_result_t cuStreamWaitEvent(cuda_stream_t handle, cuda_event_t event, unsign
   cuda_stream_t stream = standin_stream(event->context, handle);
   if (stream == NULL) return standin_leave(CUDA_RESULT_INVALID_HANDLE);
   if (flags > 1) return standin_leave(CUDA_RESULT_INVALID_VALUE);
+  if (stream->graph != NULL || event->capture != 0) {
+    return standin_leave(standin_capture_wait(stream, event));
+  }
   if (event->stream == NULL) return standin_leave(CUDA_RESULT_OK);
   operation_t operation = {
       .kind = OPERATION_AFTER, .other = event->stream, .event = event, .value = event->number};
   return standin_leave(standin_queue(stream, &operation));
 }
 
+void standin_hold(int device) {
+  standin_lock();
+  standin.hold = STANDIN_HOLDS_NEXT;
+  standin.hold_device = device;
+  standin_unlock();
+}
+
+bool standin_holds(void) {
+  standin_lock();
+  bool holds = standin.hold == STANDIN_HELD;
+  standin_unlock();
+  return holds;
+}
+
+void standin_release(void) {
+  standin_lock();
+  standin.hold = STANDIN_FREE;
+  standin_wake();
+  standin_unlock();
+}
+
+/* Releases the lock meanwhile. */
+static void be_held(cuda_event_t event) {
+  if (standin.hold != STANDIN_HOLDS_NEXT || event->context->device != standin.hold_device) return;
+  standin.hold = STANDIN_HELD;
+  while (standin.hold == STANDIN_HELD) standin_wait();
+  if (event->destroyed) standin_misuse("an event was destroyed while it was asked for");
+}
+
 cuda_result_t cuEventQuery(cuda_event_t event) {
-  cuda_result_t result = enter(event);
+  cuda_result_t result = enter_uncaptured(event);
   if (result != CUDA_RESULT_OK) return result;
+  be_held(event);
   if (!complete(event)) return standin_leave(CUDA_RESULT_NOT_READY);
   standin_observe(event);
   return standin_leave(CUDA_RESULT_OK);
 }
 
 cuda_result_t cuEventSynchronize(cuda_event_t event) {
-  cuda_result_t result = enter(event);
+  cuda_result_t result = enter_uncaptured(event);
   if (result != CUDA_RESULT_OK) return result;
   while (!complete(event)) standin_wait();
   standin_observe(event);

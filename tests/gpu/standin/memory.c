@@ -59,13 +59,15 @@ static void release(region_t *region) {
   standin_region_remove(region);
 }
 
-void standin_memory_destroy_all(cuda_context_t context) {
+void standin_memory_destroy_all(cuda_context_t context, bool reset) {
   region_t *next;
   for (region_t *r = standin.regions; r != NULL; r = next) {
     next = r->next;
     if (r->context != context) continue;
-    standin_misuse("memory was still allocated when the context of GPU %d was destroyed",
-                   context->device);
+    if (!reset) {
+      standin_misuse("memory was still allocated when the context of GPU %d was destroyed",
+                     context->device);
+    }
     release(r);
   }
 }
@@ -73,7 +75,7 @@ void standin_memory_destroy_all(cuda_context_t context) {
 cuda_result_t cuMemAlloc_v2(cuda_ptr_t *address, size_t bytes) {
   cuda_context_t context;
   region_t *region;
-  cuda_result_t result = standin_enter_context(&context);
+  cuda_result_t result = standin_enter_uncaptured(&context);
   if (result != CUDA_RESULT_OK) return result;
   result = allocate(context, bytes, &region);
   if (result == CUDA_RESULT_OK) *address = region->base;
@@ -90,7 +92,7 @@ static region_t *at(uintptr_t address, region_kind_t kind, region_kind_t other) 
 static cuda_result_t free_at(uintptr_t address, region_kind_t kind, region_kind_t other,
                              const char *function, cuda_result_t unknown) {
   cuda_context_t context;
-  cuda_result_t result = standin_enter_context(&context);
+  cuda_result_t result = standin_enter_uncaptured(&context);
   if (result != CUDA_RESULT_OK) return result;
   region_t *region = at(address, kind, other);
   if (region == NULL) {
@@ -108,6 +110,39 @@ cuda_result_t cuMemFree_v2(cuda_ptr_t address) {
   if (address == 0) return CUDA_RESULT_OK;
   return free_at(address, REGION_DEVICE, REGION_MANAGED, "cuMemFree", CUDA_RESULT_INVALID_VALUE);
 }
+
+/* ---- in the order of a stream ----------------------------------------------------------------*/
+
+/* The memory is there at once, which is more than the stream may rely on. */
+cuda_result_t cuMemAllocAsync(cuda_ptr_t *address, size_t bytes, cuda_stream_t stream) {
+  cuda_capture_status_t status;
+  cuda_result_t result = cuStreamIsCapturing(stream, &status);
+  if (result != CUDA_RESULT_OK) return result;
+  return status == CUDA_CAPTURE_NONE ? cuMemAlloc_v2(address, bytes) : CUDA_RESULT_NOT_SUPPORTED;
+}
+
+cuda_result_t cuMemFreeAsync(cuda_ptr_t address, cuda_stream_t handle) {
+  cuda_context_t context;
+  operation_t o = {.kind = OPERATION_FREE, .dst = address};
+  if (address == 0) return CUDA_RESULT_OK;
+  cuda_result_t result = standin_enter_context(&context);
+  if (result != CUDA_RESULT_OK) return result;
+  cuda_stream_t stream = standin_stream(context, handle);
+  if (stream == NULL) return standin_leave(CUDA_RESULT_INVALID_HANDLE);
+  if (at(address, REGION_DEVICE, REGION_DEVICE) == NULL) {
+    return standin_leave(CUDA_RESULT_INVALID_VALUE);
+  }
+  return standin_leave(standin_queue(stream, &o));
+}
+
+bool standin_free_queued(uintptr_t address) {
+  region_t *region = at(address, REGION_DEVICE, REGION_DEVICE);
+  if (region == NULL) return false;
+  release(region);
+  return true;
+}
+
+/* ---- questions -------------------------------------------------------------------------------*/
 
 cuda_result_t cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
   cuda_context_t context;
@@ -135,7 +170,7 @@ cuda_result_t cuMemGetAddressRange_v2(cuda_ptr_t *base, size_t *bytes, cuda_ptr_
 
 static cuda_result_t allocate_host(region_kind_t kind, size_t bytes, uintptr_t *address) {
   cuda_context_t context;
-  cuda_result_t result = standin_enter_context(&context);
+  cuda_result_t result = standin_enter_uncaptured(&context);
   if (result != CUDA_RESULT_OK) return result;
   if (bytes == 0) return standin_leave(CUDA_RESULT_INVALID_VALUE);
   void *memory =
@@ -169,7 +204,7 @@ cuda_result_t cuMemFreeHost(void *address) {
 
 cuda_result_t cuMemHostRegister_v2(void *address, size_t bytes, unsigned flags) {
   cuda_context_t context;
-  cuda_result_t result = standin_enter_context(&context);
+  cuda_result_t result = standin_enter_uncaptured(&context);
   if (result != CUDA_RESULT_OK) return result;
   if (address == NULL || bytes == 0 || flags > 15) return standin_leave(CUDA_RESULT_INVALID_VALUE);
   for (region_t *r = standin.regions; r != NULL; r = r->next) {

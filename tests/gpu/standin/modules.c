@@ -119,7 +119,7 @@ cuda_result_t cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, cuda_func
   cuda_result_t result = enter_function(function, &context);
   if (result != CUDA_RESULT_OK) return result;
   if (block_threads < 1 || block_threads > 1024) return standin_leave(CUDA_RESULT_INVALID_VALUE);
-  int by_threads = 2048 / block_threads;
+  int by_threads = STANDIN_MULTIPROCESSOR_THREADS / block_threads;
   int by_memory = shared_bytes == 0 ? 32 : (int)(((size_t)228 << 10) / (shared_bytes + 1024));
   *blocks = by_threads < by_memory ? by_threads : by_memory;
   if (*blocks > 32) *blocks = 32;
@@ -129,12 +129,13 @@ cuda_result_t cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, cuda_func
 /* ---- launches --------------------------------------------------------------------------------*/
 
 /* A launch with copies of its arguments behind it, each aligned to 16 bytes. */
-static standin_launch_t *copy_arguments(cuda_function_t function, void **arguments) {
+static standin_launch_t *copy_arguments(cuda_function_t function, void **arguments, size_t *bytes) {
   size_t count = (size_t)function->argument_count;
   size_t offset = sizeof(standin_launch_t) + count * sizeof(void *), total = offset + 16;
   for (size_t i = 0; i < count; i++) total += (function->argument_bytes[i] + 15) / 16 * 16;
   standin_launch_t *launch = calloc(1, total);
   if (launch == NULL) return NULL;
+  *bytes = total;
   launch->arguments = (void **)(launch + 1);
   offset = (offset + 15) / 16 * 16;
   for (size_t i = 0; i < count; i++) {
@@ -162,14 +163,19 @@ cuda_result_t cuLaunchKernel(cuda_function_t function, unsigned grid_x, unsigned
   if (stream == NULL || stream->context != context) {
     return standin_leave(CUDA_RESULT_INVALID_HANDLE);
   }
-  standin_launch_t *launch = copy_arguments(function, arguments);
+  size_t launch_bytes;
+  standin_launch_t *launch = copy_arguments(function, arguments, &launch_bytes);
   if (launch == NULL) return standin_leave(CUDA_RESULT_OUT_OF_MEMORY);
   unsigned sizes[] = {grid_x, grid_y, grid_z, block_x, block_y, block_z};
   memcpy(launch->grid, sizes, sizeof launch->grid);
   memcpy(launch->block, sizes + 3, sizeof launch->block);
   launch->shared_bytes = shared_bytes;
   launch->device = context->device;
-  operation_t o = {.kind = OPERATION_KERNEL, .kernel = function->kernel, .launch = launch};
+  operation_t o = {.kind = OPERATION_KERNEL,
+                   .kernel = function->kernel,
+                   .launch = launch,
+                   .launch_bytes = launch_bytes,
+                   .argument_count = function->argument_count};
   result = standin_queue(stream, &o);
   if (result != CUDA_RESULT_OK) free(launch);
   return standin_leave(result);

@@ -6,8 +6,20 @@
 
 #include "gpu/standin/state.h"
 
+bool standin_copy_allowed(cuda_context_t context, const operation_t *copy) {
+  bool between = copy->flags != 0;
+  cuda_context_t dst = between ? &standin.contexts[copy->value & 0xff] : context;
+  cuda_context_t src = between ? &standin.contexts[copy->value >> 8] : context;
+  return standin_accessible(dst, copy->dst, copy->bytes, true, true) &&
+         standin_accessible(src, copy->src, copy->bytes, false, true);
+}
+
+/* Aligned words of 8 bytes are copied whole to memory of the host, which those who read flags so
+ * rely on. */
+#define WORDS_MAX ((size_t)64 << 10)
+
 /* Queues an operation whose memory the device may use now. align: of dst. */
-static cuda_result_t queue(cuda_stream_t handle, const operation_t *o, size_t align) {
+static cuda_result_t queue(cuda_stream_t handle, operation_t *o, size_t align) {
   cuda_context_t context;
   bool copies = o->kind == OPERATION_COPY;
   bool reads = o->kind == OPERATION_WAIT32 || o->kind == OPERATION_WAIT64;
@@ -16,8 +28,11 @@ static cuda_result_t queue(cuda_stream_t handle, const operation_t *o, size_t al
   cuda_stream_t stream = standin_stream(context, handle);
   if (stream == NULL) return standin_leave(CUDA_RESULT_INVALID_HANDLE);
   context = stream->context;
-  if (o->dst % align != 0 || !standin_accessible(context, o->dst, o->bytes, !reads, copies) ||
-      (copies && !standin_accessible(context, o->src, o->bytes, false, true))) {
+  const region_t *to = copies ? standin_region(o->dst) : NULL;
+  o->words = o->words && to != NULL && to->kind == REGION_HOST;
+  if (o->dst % align != 0 ||
+      (copies ? !standin_copy_allowed(context, o)
+              : !standin_accessible(context, o->dst, o->bytes, !reads, false))) {
     return standin_leave(CUDA_RESULT_INVALID_VALUE);
   }
   return standin_leave(standin_queue(stream, o));
@@ -25,6 +40,20 @@ static cuda_result_t queue(cuda_stream_t handle, const operation_t *o, size_t al
 
 cuda_result_t cuMemcpyAsync(cuda_ptr_t dst, cuda_ptr_t src, size_t bytes, cuda_stream_t stream) {
   operation_t o = {.kind = OPERATION_COPY, .dst = dst, .src = src, .bytes = bytes};
+  o.words = (dst | src | bytes) % 8 == 0 && bytes <= WORDS_MAX;
+  return queue(stream, &o, 1);
+}
+
+/* No GPU needs access to the memory of the other. */
+cuda_result_t cuMemcpyPeerAsync(cuda_ptr_t dst, cuda_context_t dst_context, cuda_ptr_t src,
+                                cuda_context_t src_context, size_t bytes, cuda_stream_t stream) {
+  if (dst_context == NULL || src_context == NULL) return CUDA_RESULT_INVALID_CONTEXT;
+  operation_t o = {.kind = OPERATION_COPY,
+                   .dst = dst,
+                   .src = src,
+                   .bytes = bytes,
+                   .flags = 1,
+                   .value = STANDIN_PEERS(dst_context->device, src_context->device)};
   return queue(stream, &o, 1);
 }
 
@@ -39,16 +68,17 @@ cuda_result_t cuMemsetD32Async(cuda_ptr_t dst, unsigned value, size_t count, cud
   return queue(stream, &o, 4);
 }
 
+/* The one flag that there was, no memory barrier, is of the first version of these functions. */
 cuda_result_t cuStreamWriteValue32_v2(cuda_stream_t stream, cuda_ptr_t address, uint32_t value,
                                       unsigned flags) {
   operation_t o = {.kind = OPERATION_WRITE32, .dst = address, .bytes = 4, .value = value};
-  return flags > 1 ? CUDA_RESULT_INVALID_VALUE : queue(stream, &o, 4);
+  return flags != 0 ? CUDA_RESULT_INVALID_VALUE : queue(stream, &o, 4);
 }
 
 cuda_result_t cuStreamWriteValue64_v2(cuda_stream_t stream, cuda_ptr_t address, uint64_t value,
                                       unsigned flags) {
   operation_t o = {.kind = OPERATION_WRITE64, .dst = address, .bytes = 8, .value = value};
-  return flags > 1 ? CUDA_RESULT_INVALID_VALUE : queue(stream, &o, 8);
+  return flags != 0 ? CUDA_RESULT_INVALID_VALUE : queue(stream, &o, 8);
 }
 
 cuda_result_t cuStreamWaitValue32_v2(cuda_stream_t stream, cuda_ptr_t address, uint32_t value,

@@ -16,13 +16,13 @@ void AnnotateIgnoreWritesEnd(const char *file, int line);
 void __tsan_acquire(void *object);
 void __tsan_release(void *object);
 
-static void ignore(void) {
+void standin_ignore(void) {
   AnnotateIgnoreSyncBegin(__FILE__, __LINE__);
   AnnotateIgnoreReadsBegin(__FILE__, __LINE__);
   AnnotateIgnoreWritesBegin(__FILE__, __LINE__);
 }
 
-static void heed(void) {
+void standin_heed(void) {
   AnnotateIgnoreWritesEnd(__FILE__, __LINE__);
   AnnotateIgnoreReadsEnd(__FILE__, __LINE__);
   AnnotateIgnoreSyncEnd(__FILE__, __LINE__);
@@ -40,10 +40,10 @@ void standin_observe(void *object) {
   AnnotateIgnoreSyncBegin(__FILE__, __LINE__);
 }
 #else
-static void ignore(void) {
+void standin_ignore(void) {
 }
 
-static void heed(void) {
+void standin_heed(void) {
 }
 
 void standin_publish(void *object) {
@@ -59,13 +59,13 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 
 void standin_lock(void) {
-  ignore();
+  standin_ignore();
   pthread_mutex_lock(&lock);
 }
 
 void standin_unlock(void) {
   pthread_mutex_unlock(&lock);
-  heed();
+  standin_heed();
 }
 
 void standin_wait(void) {

@@ -7,7 +7,7 @@
 #include "gpu/standin/state.h"
 
 typedef struct counts {
-  int allocations, reservations, mappings, handles, streams, events, contexts;
+  int allocations, reservations, mappings, handles, streams, events, contexts, graphs;
 } counts_t;
 
 static counts_t count_all(void) {
@@ -20,9 +20,10 @@ static counts_t count_all(void) {
   }
   for (physical_t *p = standin.physicals; p != NULL; p = p->next) counts.handles += p->handles;
   for (cuda_stream_t s = standin.streams; s != NULL; s = s->next) {
-    counts.streams += !s->destroyed && s != s->context->legacy;
+    counts.streams += !s->destroyed && s != s->context->legacy && !s->hidden;
   }
   for (cuda_event_t e = standin.events; e != NULL; e = e->next) counts.events += !e->destroyed;
+  counts.graphs = standin_graphs();
   for (int i = 0; i < standin.device_count; i++) {
     counts.contexts += standin.contexts[i].retains > 0;
   }
@@ -35,10 +36,15 @@ int standin_leaks(char *text, size_t bytes) {
   const struct {
     int count;
     const char *name;
-  } lines[] = {{counts.allocations, "allocation"}, {counts.reservations, "reservation"},
-               {counts.mappings, "mapping"},       {counts.handles, "memory handle"},
-               {counts.streams, "stream"},         {counts.events, "event"},
-               {standin.modules, "module"},        {counts.contexts, "context"}};
+  } lines[] = {{counts.allocations, "allocation"},
+               {counts.reservations, "reservation"},
+               {counts.mappings, "mapping"},
+               {counts.handles, "memory handle"},
+               {counts.streams, "stream"},
+               {counts.events, "event"},
+               {standin.modules, "module"},
+               {counts.contexts, "context"},
+               {counts.graphs, "graph"}};
   standin_unlock();
   size_t used = 0;
   int total = 0;
@@ -50,6 +56,14 @@ int standin_leaks(char *text, size_t bytes) {
                              lines[i].count, lines[i].name, lines[i].count > 1 ? "s" : "");
   }
   return total;
+}
+
+bool standin_busy(void) {
+  bool busy = false;
+  standin_lock();
+  for (cuda_stream_t s = standin.streams; s != NULL; s = s->next) busy |= s->first != NULL;
+  standin_unlock();
+  return busy;
 }
 
 __attribute__((destructor)) static void report(void) {

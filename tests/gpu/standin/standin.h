@@ -7,22 +7,29 @@
  *
  * The environment, read by cuInit and cuDriverGetVersion:
  *   COLL_STANDIN_GPUS      number of GPUs (default 2, at most 8)
- *   COLL_STANDIN_VERSION   CUDA version (default 12080)
+ *   COLL_STANDIN_VERSION   CUDA version (default 13000)
  *   COLL_STANDIN_MISSING   a function that cuGetProcAddress does not find
  *   COLL_STANDIN_PEERS     0: no GPU can access the memory of another
- *   COLL_STANDIN_BYTES     memory of each GPU (default 1 GiB)
+ *   COLL_STANDIN_NVLINK    0: they access it over PCIe, without native atomics
+ *   COLL_STANDIN_BYTES     memory of each GPU (default 16 GiB, used where it is written)
  *   COLL_STANDIN_NO_VMM    1: the devices have no virtual memory management
+ *   COLL_STANDIN_MPS       1: the devices say that processes share them by MPS
  *   COLL_STANDIN_DELAY_US  delays each operation of a stream by up to that, drawn at random
  *   COLL_STANDIN_SEED      of these delays (default 1)
+ *   COLL_STANDIN_QUEUE     launches that a stream holds; a further one blocks (default 1024)
+ *   COLL_STANDIN_TAKEN     1: the GPUs are in exclusive mode, and another process has them
  *   COLL_STANDIN_STRICT    1: a process that leaves objects, or misused one, exits with 86
  *   CUDA_VISIBLE_DEVICES   numbers of the GPUs that this process sees, "2,0"; default: all
  */
 #ifndef TESTS_GPU_STANDIN_H
 #define TESTS_GPU_STANDIN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define STANDIN_GPUS_MAX 8
+#define STANDIN_MULTIPROCESSORS 16 /* of each GPU */
+#define STANDIN_MULTIPROCESSOR_THREADS 2048
 #define STANDIN_GRANULARITY ((size_t)2 << 20)
 #define STANDIN_ARGUMENTS_MAX 16
 #define STANDIN_STRICT_EXIT 86
@@ -46,6 +53,19 @@ STANDIN_API int standin_kernel_register(const char *name, standin_kernel_t kerne
  * retained contexts. Writes "2 streams, 1 mapping" to text. At exit the stand-in prints the same to
  * stderr if there are any. */
 STANDIN_API int standin_leaks(char *text, size_t bytes);
+
+/* Makes the context of the GPU fail, as after an Xid: nothing more is carried out in it, and its
+ * functions return CUDA_ERROR_ILLEGAL_ADDRESS. */
+STANDIN_API void standin_lose(int device);
+
+/* Makes the next cuEventQuery for an event of the GPU block, as where the driver is busy for
+ * another thread, until standin_release. */
+STANDIN_API void standin_hold(int device);
+STANDIN_API bool standin_holds(void); /* one is blocked */
+STANDIN_API void standin_release(void);
+
+/* Whether a stream has work. */
+STANDIN_API bool standin_busy(void);
 
 /* How often the process did what the driver leaves undefined; each was printed to stderr. */
 STANDIN_API int standin_misuses(void);

@@ -106,10 +106,13 @@ cuda_result_t cuInit(unsigned flags) {
   if (gpus > STANDIN_GPUS_MAX) gpus = STANDIN_GPUS_MAX;
   find_devices((int)gpus);
   standin.peers = standin_setting("COLL_STANDIN_PEERS", 1) != 0;
+  standin.nvlink = standin_setting("COLL_STANDIN_NVLINK", 1) != 0;
   standin.vmm = standin_setting("COLL_STANDIN_NO_VMM", 0) == 0;
+  standin.mps = standin_setting("COLL_STANDIN_MPS", 0) != 0;
   standin.delay_us = (unsigned)standin_setting("COLL_STANDIN_DELAY_US", 0);
   standin.seed = (uint64_t)standin_setting("COLL_STANDIN_SEED", 1);
-  standin.gpu_bytes = (size_t)standin_setting("COLL_STANDIN_BYTES", 1L << 30);
+  standin.queue = standin_setting("COLL_STANDIN_QUEUE", 1024);
+  standin.gpu_bytes = (size_t)standin_setting("COLL_STANDIN_BYTES", 16L << 30);
   for (int i = 0; i < standin.device_count; i++) standin.contexts[i].device = i;
   if (standin.device_count == 0) return standin_leave(CUDA_RESULT_NO_DEVICE);
   standin.pid = getpid();
@@ -118,7 +121,7 @@ cuda_result_t cuInit(unsigned flags) {
 
 cuda_result_t cuDriverGetVersion(int *version) {
   if (version == NULL) return CUDA_RESULT_INVALID_VALUE;
-  *version = (int)standin_setting("COLL_STANDIN_VERSION", 12080);
+  *version = (int)standin_setting("COLL_STANDIN_VERSION", 13000);
   return CUDA_RESULT_OK;
 }
 
@@ -133,8 +136,25 @@ cuda_result_t cuDevicePrimaryCtxRetain(cuda_context_t *context, cuda_device_t de
   if (result != CUDA_RESULT_OK) return result;
   if (!exists(device)) return standin_leave(CUDA_RESULT_INVALID_DEVICE);
   *context = &standin.contexts[device];
+  if (standin_setting("COLL_STANDIN_TAKEN", 0) != 0) {
+    return standin_leave(CUDA_RESULT_DEVICE_UNAVAILABLE);
+  }
   (*context)->retains++;
   return standin_leave(CUDA_RESULT_OK);
+}
+
+void standin_lose(int device) {
+  standin_lock();
+  standin.contexts[device].failure = CUDA_RESULT_ILLEGAL_ADDRESS;
+  standin_unlock();
+}
+
+static void destroy_objects(cuda_context_t context, bool reset) {
+  standin_drain(context);
+  standin_stream_destroy_all(context, reset);
+  standin_memory_destroy_all(context, reset);
+  memset(context->peers, 0, sizeof context->peers);
+  context->failure = CUDA_RESULT_OK;
 }
 
 cuda_result_t cuDevicePrimaryCtxRelease_v2(cuda_device_t device) {
@@ -147,12 +167,18 @@ cuda_result_t cuDevicePrimaryCtxRelease_v2(cuda_device_t device) {
     return standin_leave(CUDA_RESULT_INVALID_CONTEXT);
   }
   if (--context->retains == 0) {
-    standin_drain(context);
-    standin_stream_destroy_all(context);
-    standin_memory_destroy_all(context);
-    memset(context->peers, 0, sizeof context->peers);
-    context->failure = CUDA_RESULT_OK;
+    destroy_objects(context, false);
   }
+  return standin_leave(CUDA_RESULT_OK);
+}
+
+/* Destroys all objects of the context. Unlike the driver's, it stays active where others than the
+ * CUDA runtime retain it. */
+cuda_result_t cuDevicePrimaryCtxReset_v2(cuda_device_t device) {
+  cuda_result_t result = standin_enter();
+  if (result != CUDA_RESULT_OK) return result;
+  if (!exists(device)) return standin_leave(CUDA_RESULT_INVALID_DEVICE);
+  destroy_objects(&standin.contexts[device], true);
   return standin_leave(CUDA_RESULT_OK);
 }
 
@@ -208,7 +234,7 @@ cuda_result_t cuCtxGetDevice(cuda_device_t *device) {
 
 cuda_result_t cuCtxSynchronize(void) {
   cuda_context_t context;
-  cuda_result_t result = standin_enter_context(&context);
+  cuda_result_t result = standin_enter_uncaptured(&context);
   if (result != CUDA_RESULT_OK) return result;
   standin_drain(context);
   return standin_leave(context->failure);

@@ -6,9 +6,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "gpu/standin/state.h"
+#include "gpu/standin/graph.h"
 
 #define LEGACY_HANDLE ((cuda_stream_t)1)
+#define PER_THREAD_HANDLE ((cuda_stream_t)2)
 
 static void *run(void *argument);
 
@@ -30,7 +31,24 @@ static cuda_stream_t create(cuda_context_t context, unsigned flags) {
   return stream;
 }
 
+cuda_stream_t standin_stream_hidden(cuda_context_t context) {
+  cuda_stream_t stream = create(context, CUDA_STREAM_NON_BLOCKING);
+  if (stream != NULL) stream->hidden = true;
+  return stream;
+}
+
+/* The default stream of the calling thread, made anew if the context was destroyed. */
+static cuda_stream_t per_thread(cuda_context_t context) {
+  static _Thread_local cuda_stream_t streams[STANDIN_GPUS_MAX];
+  cuda_stream_t *stream = &streams[context->device];
+  if (*stream != NULL && !(*stream)->destroyed) return *stream;
+  *stream = create(context, 0);
+  if (*stream != NULL) (*stream)->hidden = true;
+  return *stream;
+}
+
 cuda_stream_t standin_stream(cuda_context_t context, cuda_stream_t handle) {
+  if (handle == PER_THREAD_HANDLE) return per_thread(context);
   if (handle == NULL || handle == LEGACY_HANDLE) {
     if (context->legacy == NULL) context->legacy = create(context, 0);
     return context->legacy;
@@ -44,23 +62,25 @@ cuda_stream_t standin_stream(cuda_context_t context, cuda_stream_t handle) {
   return NULL;
 }
 
-static void destroy(cuda_stream_t stream) {
+void standin_stream_end(cuda_stream_t stream) {
   stream->destroyed = true;
   standin_wake();
 }
 
-void standin_stream_destroy_all(cuda_context_t context) {
+void standin_stream_destroy_all(cuda_context_t context, bool reset) {
   for (cuda_stream_t s = standin.streams; s != NULL; s = s->next) {
     if (s->context != context || s->destroyed) continue;
-    if (s != context->legacy) {
+    if (s != context->legacy && !s->hidden && !reset) {
       standin_misuse("a stream was left when the context of GPU %d was destroyed", context->device);
     }
-    destroy(s);
+    standin_stream_end(s);
   }
   context->legacy = NULL;
   for (cuda_event_t e = standin.events; e != NULL; e = e->next) {
     if (e->context != context || e->destroyed) continue;
-    standin_misuse("an event was left when the context of GPU %d was destroyed", context->device);
+    if (!reset) {
+      standin_misuse("an event was left when the context of GPU %d was destroyed", context->device);
+    }
     e->destroyed = true;
   }
 }
@@ -78,11 +98,15 @@ void standin_drain(cuda_context_t context) {
 
 /* ---- queues ----------------------------------------------------------------------------------*/
 
-static cuda_result_t append(cuda_stream_t stream, const operation_t *operation) {
+cuda_result_t standin_append(cuda_stream_t stream, const operation_t *operation) {
   operation_t *copy = malloc(sizeof *copy);
   if (copy == NULL) return CUDA_RESULT_OUT_OF_MEMORY;
   *copy = *operation;
   copy->next = NULL;
+  if (copy->kind == OPERATION_KERNEL) {
+    while (stream->launches >= standin.queue) standin_wait();
+    stream->launches++;
+  }
   if (stream->first == NULL) {
     stream->first = copy;
   } else {
@@ -95,25 +119,27 @@ static cuda_result_t append(cuda_stream_t stream, const operation_t *operation) 
   return CUDA_RESULT_OK;
 }
 
-static cuda_result_t append_after(cuda_stream_t stream, cuda_stream_t other) {
+cuda_result_t standin_append_after(cuda_stream_t stream, cuda_stream_t other) {
   operation_t after = {.kind = OPERATION_AFTER, .other = other, .value = other->submitted};
-  return append(stream, &after);
+  return standin_append(stream, &after);
 }
 
 cuda_result_t standin_queue(cuda_stream_t stream, const operation_t *operation) {
   cuda_context_t context = stream->context;
   cuda_result_t result = CUDA_RESULT_OK;
+  if (stream->graph != NULL) return standin_capture_add(stream, operation);
   if (stream == context->legacy) {
+    result = standin_capture_check_legacy(context);
     for (cuda_stream_t s = standin.streams; s != NULL && result == CUDA_RESULT_OK; s = s->next) {
       if (s->context != context || s == stream || (s->flags & CUDA_STREAM_NON_BLOCKING) != 0) {
         continue;
       }
-      result = append_after(stream, s);
+      result = standin_append_after(stream, s);
     }
   } else if ((stream->flags & CUDA_STREAM_NON_BLOCKING) == 0 && context->legacy != NULL) {
-    result = append_after(stream, context->legacy);
+    result = standin_append_after(stream, context->legacy);
   }
-  return result == CUDA_RESULT_OK ? append(stream, operation) : result;
+  return result == CUDA_RESULT_OK ? standin_append(stream, operation) : result;
 }
 
 bool standin_in_use(uintptr_t base, size_t bytes) {
@@ -134,8 +160,19 @@ static bool allowed(cuda_context_t context, const operation_t *o) {
   bool copies = o->kind == OPERATION_COPY;
   bool reads = o->kind == OPERATION_WAIT32 || o->kind == OPERATION_WAIT64;
   if (o->bytes == 0) return true;
-  if (!standin_accessible(context, o->dst, o->bytes, !reads, copies)) return false;
-  return !copies || standin_accessible(context, o->src, o->bytes, false, true);
+  return copies ? standin_copy_allowed(context, o)
+                : standin_accessible(context, o->dst, o->bytes, !reads, false);
+}
+
+/* A flag that is so far above what is waited for is no count: it ends the waits of a call that has
+ * failed (device/cuda/copy_watch.c). What was queued cannot be taken back. It is then carried out
+ * in no order, on memory whose contents are undefined: streams that went on without their peers
+ * copy from slots and SCRATCH that these still write. */
+#define CUT_SHORT (INT64_C(1) << 61)
+
+static bool reaches(int64_t above) {
+  if (above >= CUT_SHORT) __atomic_store_n(&standin.cut, true, __ATOMIC_RELAXED);
+  return above >= 0;
 }
 
 static bool fulfilled(const operation_t *o) {
@@ -149,7 +186,7 @@ static bool fulfilled(const operation_t *o) {
     case CUDA_WAIT_NOR: return (~(value | o->value) & mask) != 0;
     default:
       return o->kind == OPERATION_WAIT32 ? (int32_t)(uint32_t)(value - o->value) >= 0
-                                         : (int64_t)(value - o->value) >= 0;
+                                         : reaches((int64_t)(value - o->value));
   }
 }
 
@@ -166,10 +203,22 @@ static unsigned random_delay(cuda_stream_t stream) {
   return standin.delay_us == 0 ? 0 : (unsigned)(stream->random % (standin.delay_us + 1));
 }
 
+static void copy_words(const operation_t *o) {
+  uint64_t *to = (uint64_t *)o->dst;
+  const uint64_t *from = (const uint64_t *)o->src;
+  for (size_t i = 0; i < o->bytes / 8; i++) to[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
+}
+
 /* Without the lock. */
 static void carry_out(const operation_t *o) {
   switch (o->kind) {
-    case OPERATION_COPY: memmove((void *)o->dst, (const void *)o->src, o->bytes); break;
+    case OPERATION_COPY:
+      if (o->words) {
+        copy_words(o);
+      } else {
+        memmove((void *)o->dst, (const void *)o->src, o->bytes);
+      }
+      break;
     case OPERATION_SET8: memset((void *)o->dst, (int)o->value, o->bytes); break;
     case OPERATION_SET32:
       for (size_t i = 0; i < o->bytes / 4; i++) ((uint32_t *)o->dst)[i] = (uint32_t)o->value;
@@ -188,6 +237,15 @@ static void carry_out(const operation_t *o) {
   }
 }
 
+/* The same, when a wait was cut short. */
+static void carry_out_in_no_order(const operation_t *o) {
+  bool moves = o->kind == OPERATION_COPY || o->kind == OPERATION_SET8 ||
+               o->kind == OPERATION_SET32 || o->kind == OPERATION_KERNEL;
+  if (moves) standin_ignore();
+  carry_out(o);
+  if (moves) standin_heed();
+}
+
 /* With the lock, which is released while the operation runs. */
 static void step(cuda_stream_t stream, operation_t *o) {
   cuda_context_t context = stream->context;
@@ -202,6 +260,8 @@ static void step(cuda_stream_t stream, operation_t *o) {
     clock_gettime(CLOCK_MONOTONIC, &now);
     o->event->time_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
     standin_publish(o->event);
+  } else if (o->kind == OPERATION_FREE) {
+    if (!standin_free_queued(o->dst)) standin_misuse("cuMemFreeAsync of memory that was freed");
   } else if (context->failure != CUDA_RESULT_OK) {
     /* A failed context carries nothing out. */
   } else if (!allowed(context, o)) {
@@ -211,7 +271,11 @@ static void step(cuda_stream_t stream, operation_t *o) {
     unsigned delay_us = random_delay(stream);
     standin_unlock();
     pause_for(delay_us);
-    carry_out(o);
+    if (__atomic_load_n(&standin.cut, __ATOMIC_RELAXED)) {
+      carry_out_in_no_order(o);
+    } else {
+      carry_out(o);
+    }
     standin_lock();
   }
 }
@@ -228,6 +292,7 @@ static void *run(void *argument) {
     step(stream, o);
     stream->first = o->next;
     stream->completed++;
+    if (o->kind == OPERATION_KERNEL) stream->launches--;
     standin_publish(stream);
     free(o->launch);
     free(o);
@@ -264,18 +329,45 @@ cuda_result_t cuStreamCreateWithPriority(cuda_stream_t *stream, unsigned flags, 
   return standin_leave(*stream == NULL ? CUDA_RESULT_OUT_OF_MEMORY : CUDA_RESULT_OK);
 }
 
+cuda_result_t cuCtxGetStreamPriorityRange(int *least, int *greatest) {
+  cuda_context_t context;
+  cuda_result_t result = standin_enter_context(&context);
+  if (result != CUDA_RESULT_OK) return result;
+  if (least != NULL) *least = 0;
+  if (greatest != NULL) *greatest = -5;
+  return standin_leave(CUDA_RESULT_OK);
+}
+
 cuda_result_t cuStreamDestroy_v2(cuda_stream_t handle) {
   cuda_stream_t stream;
-  if (handle == NULL || handle == LEGACY_HANDLE) return CUDA_RESULT_INVALID_HANDLE;
+  if ((uintptr_t)handle <= (uintptr_t)PER_THREAD_HANDLE) return CUDA_RESULT_INVALID_HANDLE;
   cuda_result_t result = enter(handle, &stream);
   if (result != CUDA_RESULT_OK) return result;
-  destroy(stream); /* what is queued is still carried out */
+  if (stream->graph != NULL) return standin_leave(CUDA_RESULT_CAPTURE_UNSUPPORTED);
+  standin_stream_end(stream); /* what is queued is still carried out */
   return standin_leave(CUDA_RESULT_OK);
+}
+
+/* The same to ask or wait for the stream, which is refused during captures. */
+static cuda_result_t enter_uncaptured(cuda_stream_t handle, cuda_stream_t *stream) {
+  cuda_context_t context;
+  cuda_result_t result = standin_enter_uncaptured(&context);
+  if (result != CUDA_RESULT_OK) return result;
+  standin_leave(result);
+  result = enter(handle, stream);
+  if (result != CUDA_RESULT_OK) return result;
+  if (*stream == (*stream)->context->legacy) {
+    result = standin_capture_check_legacy((*stream)->context);
+  } else if ((*stream)->graph != NULL) {
+    (*stream)->graph->is_invalid = true;
+    result = CUDA_RESULT_CAPTURE_UNSUPPORTED;
+  }
+  return result == CUDA_RESULT_OK ? result : standin_leave(result);
 }
 
 cuda_result_t cuStreamQuery(cuda_stream_t handle) {
   cuda_stream_t stream;
-  cuda_result_t result = enter(handle, &stream);
+  cuda_result_t result = enter_uncaptured(handle, &stream);
   if (result != CUDA_RESULT_OK) return result;
   bool idle = stream->completed == stream->submitted;
   if (idle) standin_observe(stream);
@@ -284,7 +376,7 @@ cuda_result_t cuStreamQuery(cuda_stream_t handle) {
 
 cuda_result_t cuStreamSynchronize(cuda_stream_t handle) {
   cuda_stream_t stream;
-  cuda_result_t result = enter(handle, &stream);
+  cuda_result_t result = enter_uncaptured(handle, &stream);
   if (result != CUDA_RESULT_OK) return result;
   wait_for(stream, stream->submitted);
   return standin_leave(stream->context->failure);
@@ -296,29 +388,4 @@ cuda_result_t cuStreamGetCtx(cuda_stream_t handle, cuda_context_t *context) {
   if (result != CUDA_RESULT_OK) return result;
   *context = stream->context;
   return standin_leave(CUDA_RESULT_OK);
-}
-
-cuda_result_t cuStreamIsCapturing(cuda_stream_t handle, cuda_capture_status_t *status) {
-  cuda_stream_t stream;
-  cuda_result_t result = enter(handle, &stream);
-  if (result != CUDA_RESULT_OK) return result;
-  *status = CUDA_CAPTURE_NONE;
-  return standin_leave(CUDA_RESULT_OK);
-}
-
-cuda_result_t cuStreamGetCaptureInfo_v2(cuda_stream_t stream, cuda_capture_status_t *status,
-                                        uint64_t *id, cuda_graph_t *graph,
-                                        const cuda_node_t **dependencies,
-                                        size_t *dependency_count) {
-  (void)id, (void)graph, (void)dependencies, (void)dependency_count;
-  return cuStreamIsCapturing(stream, status);
-}
-
-cuda_result_t cuThreadExchangeStreamCaptureMode(cuda_capture_mode_t *mode) {
-  static _Thread_local cuda_capture_mode_t current = CUDA_CAPTURE_GLOBAL;
-  cuda_capture_mode_t previous = current;
-  if (mode == NULL || *mode > CUDA_CAPTURE_RELAXED) return CUDA_RESULT_INVALID_VALUE;
-  current = *mode;
-  *mode = previous;
-  return CUDA_RESULT_OK;
 }

@@ -207,7 +207,6 @@ cuda_result_t cuMemImportFromShareableHandle(cuda_mem_t *handle, void *shareable
       !standin_memfd_read(descriptor, &gpu, &bytes, &handle_types)) {
     return standin_leave(CUDA_RESULT_INVALID_VALUE);
   }
-  if (standin_ordinal(gpu) < 0) return standin_leave(CUDA_RESULT_INVALID_DEVICE);
   descriptor = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
   if (descriptor < 0) return standin_leave(CUDA_RESULT_OPERATING_SYSTEM);
   physical_t *physical = add(descriptor, gpu, bytes, handle_types);

@@ -17,6 +17,9 @@ BLOCK = [  # name, rows, columns in multiples of the width; a linear layer's row
     ("attn.c_attn.bias", 0, 3), ("attn.c_proj.weight", 1, 1), ("attn.c_proj.bias", 0, 1),
     ("ln_2.weight", 0, 1), ("ln_2.bias", 0, 1), ("mlp.c_fc.weight", 4, 1), ("mlp.c_fc.bias", 0, 4),
     ("mlp.c_proj.weight", 1, 4), ("mlp.c_proj.bias", 0, 1)]
+CHUNK = 1 << 18  # elements of a tensor that have one digest in a checkpoint
+ALL = (1 << 64) - 1
+
 # Names in safetensors, letters of struct for the bits, and bytes of the element types.
 TYPES = {"float32": ("F32", "I", 4), "bfloat16": ("BF16", "H", 2), "float16": ("F16", "H", 2)}
 # The model that `make` writes.
@@ -45,22 +48,40 @@ def transposed(words, rows, columns):
     return [words[row * columns + column] for column in range(columns) for row in range(rows)]
 
 
+def digest(words, first):
+    """The sum of SplitMix64's outputs for the indices, the words being added to its state."""
+    total = 0
+    for index, word in enumerate(words, first + 1):
+        z = index * 0x9e3779b97f4a7c15 + word & ALL
+        z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9 & ALL
+        z = (z ^ z >> 27) * 0x94d049bb133111eb & ALL
+        total += z ^ z >> 31
+    return total & ALL
+
+
 def read_checkpoint(path):
     """Returns the sizes and the bits of each tensor."""
     with open(path, "rb") as file:
         data = file.read()
-    magic, version, arrays, elements, record_bytes, tokenizer_bytes = struct.unpack_from(
-        "<8sIIQQQ", data)
-    require(magic == b"collgpt\0" and version == 3 and arrays in (1, 3), path + ": its header")
-    sizes = json.loads(data[40:40 + record_bytes])["model"]
-    at = (40 + record_bytes + tokenizer_bytes + 63) // 64 * 64
+    magic, version, arrays, elements, record_bytes, tokenizer_bytes, chunks = struct.unpack_from(
+        "<8sIIQQQQ", data)
+    require(magic == b"collgpt\0" and version == 4 and arrays in (1, 3), path + ": its header")
+    sizes = json.loads(data[48:48 + record_bytes])["model"]
+    at = (48 + record_bytes + tokenizer_bytes + 63) // 64 * 64
     words = struct.unpack_from("<%dI" % elements, data, at)
-    tensors, begin = {}, 0
+    digests = struct.unpack_from("<%dQ" % chunks, data, at + 4 * arrays * elements)
+    tensors, begin, chunk = {}, 0, 0
     for name, rows, columns, _ in tensors_of(sizes):
         end = begin + max(rows, 1) * columns
         tensors[name] = list(words[begin:end])
+        for first in range(0, end - begin, CHUNK):
+            require(digest(tensors[name][first:first + CHUNK], first) == digests[chunk],
+                    "%s: the digest of %s from %d on" % (path, name, first))
+            chunk += 1
         begin = end
-    require(begin == elements, "%s has %d elements, not %d" % (path, elements, begin))
+    require(begin == elements and chunk == chunks,
+            "%s has %d elements in %d chunks, not %d in %d"
+            % (path, elements, chunks, begin, chunk))
     return sizes, tensors
 
 

@@ -7,6 +7,7 @@ here=$(dirname "$0")
 . "$here/../../harness/tap.sh"
 cd "$dir" || exit 1
 export COLL_TUNE=builtin COLL_TEST_PATIENCE=10
+export COLL_IB_HCA=rxe0,rxe1
 
 # on_two_hosts COMMAND...: two ranks, each on a host of its own with a device of its own.
 on_two_hosts() {
@@ -15,10 +16,17 @@ on_two_hosts() {
     >out 2>err </dev/null
 }
 
+# on_two_rails COMMAND...: the same, with a device on either link.
+on_two_rails() {
+  # shellcheck disable=SC2016
+  COLL_TRANSPORTS=shm,verbs on_two_hosts sh -c 'COLL_IB_RAILS=2 \
+    COLL_IB_HCA=rxe$RANK,rxe$((RANK + 2)) exec "$@"' - "$@"
+}
+
 right() { [ "$1" -eq 0 ] && grep -q '^# Wrong elements *: 0 OK$' out; }
 
 devices_make >out 2>err
-ok "two devices"
+ok "four devices"
 
 timeout 200 "$test_verbs" -j2 >out 2>err
 ok "the conformance kit"
@@ -32,6 +40,13 @@ echo "# $packets packets"
 COLL_TRANSPORTS=shm,verbs,tcp on_two_hosts "$collbench" allreduce --counts 1M -n 1 -w 1
 right $? && [ ! -s err ]
 ok "large messages"
+
+before=$(devices_count sent_pkts 23)
+on_two_rails "$collbench" sendrecv --counts 2M -n 4 -w 1
+right $? && [ ! -s err ] && packets=$(($(devices_count sent_pkts 23) - before)) &&
+  [ "$packets" -gt 2000 ]
+ok "two rails share long messages"
+echo "# $packets packets on the second"
 
 before=$(devices_count sent_pkts)
 COLL_TRANSPORTS=tcp on_two_hosts "$collbench" allreduce --counts 77 -n 1 -w 0

@@ -36,7 +36,7 @@ void standin_report(const char *file, int line, const char *condition, const cha
     __attribute__((format(printf, 4, 5)));
 _Noreturn void standin_fail(void);
 void standin_expect_failed(void);
-void standin_skip(void);
+_Noreturn void standin_skip(void);
 
 #define STANDIN_REGISTER(symbol, suite_name, test_name, function, ...)                       \
   __attribute__((constructor)) static void symbol(void) {                                    \
@@ -66,12 +66,11 @@ void standin_skip(void);
 #define cr_expect(condition, ...) \
   STANDIN_CHECK(standin_expect_failed, condition, #condition, __VA_ARGS__)
 #define cr_assert_fail(...) STANDIN_CHECK(standin_fail, false, "reached", __VA_ARGS__)
-/* In the body of a test, or in what is called before it, which is skipped with it. */
+/* In the process of a test, in its body or in what is called before it. */
 #define cr_skip_test(...)     \
   do {                        \
     cr_log_info(__VA_ARGS__); \
     standin_skip();           \
-    return;                   \
   } while (0)
 #define cr_log_info(...) ((void)printf("# " __VA_ARGS__), (void)printf("\n"))
 

@@ -1,0 +1,382 @@
+/*
+ * Making and ending communicators. Creation waits for other ranks, so it runs in the background
+ * while this thread polls it and handles signals.
+ */
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "comm.h"
+
+static comm_object_t *comms; /* all that there are */
+/* This process ends with an error: its communicators stay as they are, so that the other ranks
+ * learn from the end of the process that this one has failed. */
+static bool is_failing;
+
+comm_object_t *comm_new(void) {
+  allocfunc allocate = (allocfunc)PyType_GetSlot(comm_type, Py_tp_alloc);
+  comm_object_t *comm = (comm_object_t *)allocate(comm_type, 0);
+  if (comm == NULL) return NULL;
+  comm->rank = comm->size = -1;
+  comm->generation = fork_generation();
+  comm->next = comms;
+  if (comms != NULL) comms->previous = comm;
+  comms = comm;
+  return comm;
+}
+
+static void unlink_comm(comm_object_t *comm) {
+  if (comm->previous != NULL) comm->previous->next = comm->next;
+  if (comm->next != NULL) comm->next->previous = comm->previous;
+  if (comms == comm) comms = comm->next;
+  comm->previous = comm->next = NULL;
+}
+
+bool comm_made(comm_object_t *comm) {
+  coll_status_t status = coll_comm_rank(comm->comm, &comm->rank);
+  if (status == COLL_OK) status = coll_comm_size(comm->comm, &comm->size);
+  if (status != COLL_OK) raise_status(status, NULL);
+  return status == COLL_OK;
+}
+
+bool comm_check(comm_object_t *comm) {
+  if (comm->generation != fork_generation()) {
+    raise_invalid(
+        "the communicator was made before fork() by another process, and belongs to it: "
+        "fork first, then call coll.init()");
+  } else if (comm->pending) {
+    raise_invalid("the communicator is being made by a group that has not ended");
+  } else if (comm->comm == NULL) {
+    raise_invalid("the communicator is closed");
+  } else {
+    return true;
+  }
+  return false;
+}
+
+/* Destroys it. Another thread must not be in a call of it. */
+static coll_status_t destroy(comm_object_t *comm) {
+  coll_comm_t handle = comm->comm;
+  comm->comm = NULL;
+  if (handle == NULL || is_failing) return COLL_OK;
+  PyThreadState *state = PyEval_SaveThread();
+  coll_status_t status = coll_comm_destroy(handle);
+  PyEval_RestoreThread(state);
+  return status;
+}
+
+PyObject *comm_close(PyObject *self, PyObject *unused) {
+  (void)unused;
+  comm_object_t *comm = (comm_object_t *)self;
+  if (comm->comm == NULL && !comm->pending) Py_RETURN_NONE;
+  if (!comm_check(comm)) return NULL;
+  if (comm->busy > 0) {
+    return raise_invalid(
+        "another thread is in a call of this communicator, which cannot be closed "
+        "now; abort() ends that call");
+  }
+  coll_status_t status = destroy(comm);
+  if (status != COLL_OK) return raise_status(status, NULL);
+  Py_RETURN_NONE;
+}
+
+PyObject *comm_abort(PyObject *self, PyObject *unused) {
+  (void)unused;
+  comm_object_t *comm = (comm_object_t *)self;
+  if (!comm_check(comm)) return NULL;
+  comm->busy++;
+  coll_status_t status = coll_comm_abort(comm->comm);
+  comm->busy--;
+  if (status != COLL_OK) return raise_status(status, NULL);
+  Py_RETURN_NONE;
+}
+
+PyObject *comm_exit(PyObject *self, PyObject *args) {
+  comm_object_t *comm = (comm_object_t *)self;
+  bool failed = PyTuple_Size(args) > 0 && PyTuple_GetItem(args, 0) != Py_None;
+  if (!failed) return comm_close(self, NULL);
+  if (comm->comm == NULL) Py_RETURN_FALSE;
+  coll_comm_abort(comm->comm);
+  if (comm->busy == 0) (void)destroy(comm);
+  Py_RETURN_FALSE;
+}
+
+void comm_free(PyObject *self) {
+  comm_object_t *comm = (comm_object_t *)self;
+  PyObject *type, *value, *trace;
+  unlink_comm(comm);
+  PyErr_Fetch(&type, &value, &trace);
+  (void)destroy(comm);
+  PyErr_Restore(type, value, trace);
+  free_object(self);
+}
+
+/* At exit: ends what the program has left open, and says what was wrong with it; nothing, if the
+ * argument is true. */
+static PyObject *close_all(PyObject *module, PyObject *failing) {
+  (void)module;
+  is_failing = PyObject_IsTrue(failing) == 1;
+  if (is_failing) Py_RETURN_NONE;
+  for (comm_object_t *comm = comms; comm != NULL; comm = comm->next) {
+    int rank = comm->rank;
+    if (comm->comm == NULL || comm->busy > 0 || comm->pending) continue;
+    Py_INCREF((PyObject *)comm);
+    coll_status_t status = destroy(comm);
+    if (status != COLL_OK) PySys_WriteStderr("coll: rank %d: %s\n", rank, coll_last_error(NULL));
+    Py_DECREF((PyObject *)comm);
+  }
+  Py_RETURN_NONE;
+}
+
+/* ---- creation --------------------------------------------------------------------------------*/
+
+enum { ERROR_BYTES = 1024 };
+
+/* coll_comm_create_env in a thread, which frees this if nobody waits for it any more. */
+typedef struct creation {
+  coll_comm_t comm;
+  coll_status_t status;
+  char text[ERROR_BYTES];
+  atomic_int parties; /* the thread and its waiter, while they use this */
+  atomic_bool done;
+} creation_t;
+
+static void leave_creation(creation_t *creation) {
+  if (atomic_fetch_sub(&creation->parties, 1) == 1) free(creation);
+}
+
+static void *create_env(void *argument) {
+  creation_t *creation = argument;
+  creation->status = coll_comm_create_env(&creation->comm);
+  if (creation->status != COLL_OK) {
+    snprintf(creation->text, sizeof creation->text, "%s", coll_last_error(NULL));
+  }
+  atomic_store(&creation->done, true);
+  leave_creation(creation);
+  return NULL;
+}
+
+static coll_status_t poll_creation(void *context) {
+  creation_t *creation = context;
+  return atomic_load(&creation->done) ? COLL_OK : COLL_IN_PROGRESS;
+}
+
+static PyObject *init(PyObject *module, PyObject *unused) {
+  (void)module, (void)unused;
+  pthread_t thread;
+  coll_status_t polled;
+  comm_object_t *comm = comm_new();
+  creation_t *creation = calloc(1, sizeof *creation);
+  if (comm == NULL || creation == NULL) {
+    free(creation);
+    Py_XDECREF((PyObject *)comm);
+    return PyErr_NoMemory();
+  }
+  atomic_store(&creation->parties, 2);
+  if (pthread_create(&thread, NULL, create_env, creation) != 0) {
+    free(creation);
+    Py_DECREF((PyObject *)comm);
+    return raise_status(COLL_ERROR_SYSTEM, "cannot start a thread to make the communicator");
+  }
+  pthread_detach(thread);
+  bool good = wait_poll(poll_creation, creation, &polled);
+  if (good && creation->status == COLL_OK) {
+    comm->comm = creation->comm;
+    good = comm_made(comm);
+  } else if (good) {
+    raise_status(creation->status, creation->text);
+    good = false;
+  }
+  leave_creation(creation);
+  if (good) return (PyObject *)comm;
+  Py_DECREF((PyObject *)comm);
+  return NULL;
+}
+
+static coll_status_t poll_comm(void *context) {
+  comm_object_t **pair = context; /* the new one, and the one that is split or NULL */
+  coll_status_t status = COLL_OK;
+  if (pair[1] != NULL) status = coll_comm_error(pair[1]->comm);
+  if (status == COLL_OK && pair[0]->comm != NULL) status = coll_comm_error(pair[0]->comm);
+  return status;
+}
+
+/* Waits until a communicator is made. Takes `comm`; returns it, or None for a rank that gets none.
+ */
+static PyObject *finish_creation(comm_object_t *comm, comm_object_t *parent) {
+  comm_object_t *pair[2] = {comm, parent};
+  coll_status_t status;
+  bool good = wait_poll(poll_comm, pair, &status);
+  if (!good && comm->comm != NULL) coll_comm_abort(comm->comm);
+  if (good && status != COLL_OK) {
+    raise_comm_status(status, coll_last_error(comm->comm), parent != NULL ? parent->comm : NULL);
+    good = false;
+  }
+  if (good && comm->comm != NULL) good = comm_made(comm);
+  if (good && comm->comm != NULL) return (PyObject *)comm;
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  Py_DECREF((PyObject *)comm);
+  PyErr_Restore(type, value, trace);
+  if (!good) return NULL;
+  Py_RETURN_NONE;
+}
+
+/* A time in seconds as milliseconds; None: 0, the default. */
+static bool read_seconds(PyObject *value, const char *what, int *ms) {
+  *ms = 0;
+  if (value == NULL) return true;
+  double seconds = PyFloat_AsDouble(value);
+  if (seconds == -1.0 && PyErr_Occurred()) return false;
+  if (seconds > -1e6 && seconds < 2e6 && seconds != 0) {
+    *ms = seconds < 0 ? -1 : seconds < 0.001 ? 1 : (int)(seconds * 1000);
+    return true;
+  }
+  raise_invalid("%s is %R; it is a number of seconds, or negative for none", what, value);
+  return false;
+}
+
+/* Values: create_timeout, hang, call_timeout, reproducible. */
+static bool read_config(PyObject *const values[], coll_comm_config_t *config) {
+  *config = (coll_comm_config_t)COLL_COMM_CONFIG_INIT;
+  if (values[3] != NULL) {
+    int truth = PyObject_IsTrue(values[3]);
+    if (truth < 0) return false;
+    config->reproducible = truth ? 1 : -1;
+  }
+  config->blocking = group_is_open();
+  return read_seconds(values[0], "create_timeout", &config->create_timeout_ms) &&
+         read_seconds(values[1], "hang", &config->hang_ms) &&
+         read_seconds(values[2], "call_timeout", &config->call_timeout_ms);
+}
+
+/* In a group, its end makes the communicator. */
+static PyObject *finish_in_group(comm_object_t *comm, coll_status_t status) {
+  if (status != COLL_OK && status != COLL_IN_PROGRESS) {
+    raise_status(status, NULL);
+  } else if (group_add_created(comm)) {
+    return (PyObject *)comm;
+  }
+  comm->comm = NULL;
+  Py_DECREF((PyObject *)comm);
+  return NULL;
+}
+
+static PyObject *create(PyObject *module, PyObject *const *args, Py_ssize_t count,
+                        PyObject *keywords) {
+  static args_t spec = {
+      "create",
+      3,
+      3,
+      {"id", "rank", "size", "create_timeout", "hang", "call_timeout", "reproducible"},
+      {NULL}};
+  (void)module;
+  PyObject *v[7];
+  int rank, size;
+  char *bytes;
+  Py_ssize_t length;
+  coll_comm_config_t config;
+  coll_unique_id_t id;
+  if (!args_parse(&spec, args, count, keywords, v)) return NULL;
+  if (v[0] == NULL || v[1] == NULL || v[2] == NULL) {
+    return raise_invalid("create needs the bytes of unique_id(), a rank and a size");
+  }
+  if (!arg_int(v[1], "rank", &rank) || !arg_int(v[2], "size", &size)) return NULL;
+  if (PyBytes_AsStringAndSize(v[0], &bytes, &length) != 0) return NULL;
+  if (length != COLL_UNIQUE_ID_BYTES) {
+    return raise_invalid("id has %zd bytes; unique_id() makes %d", length, COLL_UNIQUE_ID_BYTES);
+  }
+  if (!read_config(v + 3, &config)) return NULL;
+  memcpy(id.internal, bytes, COLL_UNIQUE_ID_BYTES);
+  comm_object_t *comm = comm_new();
+  if (comm == NULL) return NULL;
+  coll_status_t status = coll_comm_create(&id, rank, size, &config, &comm->comm);
+  if (group_is_open()) return finish_in_group(comm, status);
+  if (status == COLL_OK || status == COLL_IN_PROGRESS) return finish_creation(comm, NULL);
+  comm->comm = NULL;
+  raise_status(status, NULL);
+  Py_DECREF((PyObject *)comm);
+  return NULL;
+}
+
+COMM_METHOD(comm_split) {
+  static args_t spec = {"split",
+                        1,
+                        2,
+                        {"color", "key", "create_timeout", "hang", "call_timeout", "reproducible"},
+                        {NULL}};
+  PyObject *v[6];
+  int color = -1, key = 0;
+  coll_comm_config_t config;
+  comm_object_t *parent = (comm_object_t *)self;
+  if (!args_parse(&spec, args, count, keywords, v) || !comm_check(parent)) return NULL;
+  key = parent->rank;
+  if (v[0] != NULL && !arg_int(v[0], "color", &color)) return NULL;
+  if (v[1] != NULL && !arg_int(v[1], "key", &key)) return NULL;
+  if (!read_config(v + 2, &config)) return NULL;
+  comm_object_t *comm = comm_new();
+  if (comm == NULL) return NULL;
+  parent->busy++;
+  coll_status_t status = coll_comm_split_config(parent->comm, color, key, &config, &comm->comm);
+  PyObject *made;
+  if (group_is_open()) {
+    made = finish_in_group(comm, status);
+  } else if (status == COLL_OK || status == COLL_IN_PROGRESS) {
+    made = finish_creation(comm, parent);
+  } else {
+    comm->comm = NULL;
+    made = raise_comm_status(status, NULL, parent->comm);
+    Py_DECREF((PyObject *)comm);
+  }
+  parent->busy--;
+  return made;
+}
+
+/* Communicators of threads of this process. */
+static PyObject *local(PyObject *module, PyObject *argument) {
+  (void)module;
+  int size;
+  if (!arg_int(argument, "size", &size)) return NULL;
+  if (size < 1 || size > 65536) return raise_invalid("local: %d ranks were asked for", size);
+  coll_comm_t *handles = calloc((size_t)size, sizeof *handles);
+  if (handles == NULL) return PyErr_NoMemory();
+  coll_status_t status = coll_comm_create_local(size, handles);
+  PyObject *list = status == COLL_OK ? PyList_New(0) : raise_status(status, NULL);
+  for (int i = 0; status == COLL_OK && i < size; i++) {
+    comm_object_t *comm = list != NULL ? comm_new() : NULL;
+    if (comm == NULL) {
+      coll_comm_destroy(handles[i]);
+      Py_CLEAR(list);
+      continue;
+    }
+    comm->comm = handles[i];
+    if (!comm_made(comm) || PyList_Append(list, (PyObject *)comm) != 0) Py_CLEAR(list);
+    Py_DECREF((PyObject *)comm);
+  }
+  free(handles);
+  return list;
+}
+
+static PyMethodDef functions[] = {
+    {"init", init, METH_NOARGS,
+     "init()\n--\n\nMakes the communicator of the ranks that a launcher has started.\n\nRank, size "
+     "and address come from collrun (python -m coll.run), torchrun, mpirun, mpiexec or srun, or "
+     "from\nCOLL_RANK, COLL_SIZE and COLL_ADDRESS. Without a launcher this process is the only "
+     "rank. Every rank calls it, equally\noften.\n\n>>> comm = coll.init()\n>>> comm.size\n2\n>>> "
+     "comm.close()\n"},
+    {"create", FAST(create), METH_FASTCALL | METH_KEYWORDS,
+     "create(id, rank, size, *, create_timeout=None, hang=None, call_timeout=None, "
+     "reproducible=None)\n--\n\nMakes this process or thread rank `rank` of `size`, with an `id` "
+     "of "
+     "unique_id() that all ranks have.\n\nTimes are in seconds; negative: none; None: as the "
+     "COLL_* variables say. In a group, its end makes the communicator."},
+    {"local", local, METH_O,
+     "local(size)\n--\n\nA list of communicators whose ranks are threads of this process.\n\n>>> "
+     "[comm.rank for comm in coll.local(3)]\n[0, 1, 2]\n"},
+    {"_close_all", close_all, METH_O, NULL},
+    {NULL}};
+
+bool lifetime_init(PyObject *module) {
+  return PyModule_AddFunctions(module, functions) == 0;
+}

@@ -1,0 +1,92 @@
+#!/bin/sh
+# The MPI layer with ranks on several hosts, which are network namespaces whose names are their
+# addresses. Prints TAP.
+# Usage: hosts.sh ompi|mpich|abi FOLDER_OF_LAYERS FOLDER_OF_PROGRAMS [PREFIX]
+# PREFIX is the folder of an MPI with bin/mpiexec and lib, in place of Debian's.
+abi=$1
+layers=$(realpath "$2")
+programs=$(realpath "$3")
+mpi=${4:+$(realpath "$4")}
+. "$(dirname "$0")/../../harness/tap.sh"
+. "$(dirname "$0")/../../net/hosts.sh"
+source=$(realpath "$(dirname "$0")")
+cd "$dir" || exit 1
+export COLL_TUNE=builtin OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+case $abi in
+  ompi) launcher=mpirun.openmpi ;;
+  *) launcher=mpiexec.mpich ;;
+esac
+if [ -n "$mpi" ]; then
+  launcher=$mpi/bin/mpiexec
+  compiler=$mpi/bin/mpicc
+  [ "$abi" != abi ] || compiler=$compiler"_abi"
+  mkdir lib
+  [ ! -f "$mpi/lib/libmpi.so.12" ] || ln -s "$mpi/lib/libmpi.so.12" lib/libmpich.so.12
+  export LD_LIBRARY_PATH="$dir/lib:$mpi/lib"
+  if [ -x "$compiler" ]; then
+    # From PyPI, Intel MPI's compiler wrapper does not know its folder.
+    I_MPI_ROOT=$mpi "$compiler" -O1 -pthread -o "verbs-$abi" "$source/verbs.c" || exit 1
+    programs=$dir
+  fi
+fi
+if ! command -v "$launcher" >/dev/null; then
+  echo "1..0 # SKIP there is no $launcher"
+  exit 0
+fi
+why=$(hosts_may) || {
+  echo "1..0 # SKIP $why"
+  exit 0
+}
+trap 'hosts_remove; rm -rf "$dir"' EXIT
+hosts_make 2
+
+# What the launchers have in place of ssh: enter [OPTIONS] ADDRESS COMMAND.
+cat >enter <<END
+#!/bin/sh
+while :; do case \$1 in -*) shift ;; *) break ;; esac; done
+address=\$1
+shift
+exec ip netns exec ${prefix}h\${address##*.} unshare --uts \
+  sh -c "hostname \$address; cd $dir; \$*"
+END
+chmod +x enter
+case $("$launcher" --version 2>&1) in
+  *"Open MPI) 4"* | *OpenRTE*)
+    options="--mca plm_rsh_agent $dir/enter --host 10.77.0.1:2,10.77.0.2:1"
+    options="$options --mca btl tcp,self --mca pml ob1 --mca oob_tcp_if_include 10.77.0.0/16"
+    options="$options --mca btl_tcp_if_include 10.77.0.0/16 --mca orte_keep_fqdn_hostnames 1"
+    ;;
+  *"Open MPI"*)
+    options="--prtemca plm_ssh_agent $dir/enter --host 10.77.0.1:2,10.77.0.2:1"
+    options="$options --mca btl tcp,self --mca pml ob1 --mca btl_tcp_if_include 10.77.0.0/16"
+    options="$options --prtemca prte_if_include 10.77.0.0/16 --prtemca prte_keep_fqdn_hostnames 1"
+    ;;
+  *)
+    options="-launcher ssh -launcher-exec $dir/enter -hosts 10.77.0.1,10.77.0.2 -ppn 2"
+    options="$options -iface eth0"
+    export FI_PROVIDER=tcp FI_TCP_IFACE=eth0 UCX_TLS=tcp,self UCX_NET_DEVICES=eth0
+    ;;
+esac
+
+# on_two_hosts COMMAND...: runs it with two ranks on one host and one on the other; output in out
+# and err. The launcher is on the first host.
+on_two_hosts() {
+  # shellcheck disable=SC2086
+  timeout 100 ./enter 10.77.0.1 "$layers/coll-mpi" --layer "$abi" "$launcher" $options -n 3 "$@" \
+    >out 2>err </dev/null
+}
+
+# served VERB: whether the statistics in err count a call of it.
+served() {
+  awk -v verb="MPI_$1" '$2 == verb && $4 > 0 {found = 1} END {exit !found}' err
+}
+
+export COLL_MPI_SERVE=always COLL_MPI_STATS=1
+on_two_hosts "$programs/verbs-$abi" && grep -q ' 0 differ' out && ! grep -q 'left to the MPI' err
+ok "every verb gives what the MPI gives on two hosts"
+for verb in Allgather Allgatherv Allreduce Alltoall Alltoallv Barrier Bcast Gather Gatherv Reduce \
+  Reduce_scatter Reduce_scatter_block Scatter Scatterv; do
+  served $verb
+  ok "MPI_$verb is served on two hosts"
+done
+tap_end

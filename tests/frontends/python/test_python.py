@@ -1,0 +1,192 @@
+"""The package coll for Python: runs the programs of ranks/ under collrun. Prints TAP.
+
+    test_python.py SOURCES BUILD-FOLDER LOOP-LIBRARY
+"""
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SOURCES, BUILD, LOOP = sys.argv[1:4]
+del sys.argv[1:4]
+sys.path.insert(0, os.path.join(SOURCES, "tests", "bench"))
+import tap  # noqa: E402
+
+FRONTENDS = os.path.join(BUILD, "libcoll", "frontends")
+PACKAGE = os.path.join(FRONTENDS, "python")
+sys.path.insert(0, PACKAGE)
+OVERHEAD_US_MAX = 50  # of a busy machine, with two ranks that may share a core; docs/python.md has
+                      # what an idle one shows
+
+
+def run(ranks, program, *arguments, timeout=100):
+    """Runs a program of ranks/, or a path, by python -m coll.run."""
+    environment = dict(os.environ, PYTHONPATH=PACKAGE,
+                       PATH=os.path.join(BUILD, "tools") + os.pathsep + os.environ["PATH"])
+    environment.pop("PYTHONUNBUFFERED", None)  # would divide lines, which ranks may mix
+    command = [sys.executable, "-m", "coll.run", "-n", str(ranks),
+               os.path.join(HERE, "ranks", program), *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True,
+                          timeout=timeout, check=False)
+
+
+class Programs(unittest.TestCase):
+    def passes(self, *command):
+        done = run(*command)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done.stdout
+
+    def test_every_verb_and_type_on_1_rank(self):
+        self.passes(1, "verbs.py")
+
+    def test_every_verb_and_type_on_2_ranks(self):
+        self.passes(2, "verbs.py")
+
+    def test_every_verb_and_type_on_4_ranks(self):
+        self.passes(4, "verbs.py")
+
+    def test_memory_is_not_copied(self):
+        self.passes(2, "exchange.py")
+
+    def test_memory_of_pytorch_is_not_copied(self):
+        if importlib.util.find_spec("torch") is None:
+            self.skipTest("no PyTorch")
+        self.passes(2, "exchange.py", "torch")
+
+    def test_refusals(self):
+        self.passes(2, "refusals.py")
+
+    def test_examples_of_the_docstrings(self):
+        self.passes(2, "doctests.py")
+
+    def test_overhead_of_a_call(self):
+        program = os.path.join(SOURCES, "bench", "pythonoverhead", "calls.py")
+        figures = json.loads(self.passes(2, program, LOOP, "4", "15", "2000"))
+        self.assertGreater(figures["c_us"], 0)
+        self.assertLess(figures["over_us"], OVERHEAD_US_MAX, figures)
+
+
+class Failures(unittest.TestCase):
+    def reports_loss(self, way):
+        done = run(3, "killed.py", way)
+        self.assertEqual(done.returncode, 128 + 9, done.stderr)
+        times = re.findall(r"lost after (-?[\d.]+) s: (.*)", done.stdout)
+        self.assertEqual(len(times), 2, done.stdout + done.stderr)
+        for seconds, sentence in times:
+            self.assertLess(float(seconds), 2)
+            self.assertIn("rank 1", sentence)
+        self.assertEqual(done.stdout.count("checked"), 2)
+
+    def test_killed_rank_ends_calls(self):
+        self.reports_loss("call")
+
+    def test_killed_rank_ends_streams(self):
+        self.reports_loss("stream")
+
+    def test_killed_rank_ends_groups(self):
+        self.reports_loss("group")
+
+    def test_killed_rank_ends_splits(self):
+        self.reports_loss("split")
+
+    def test_exception_that_nobody_catches(self):
+        done = run(2, "killed.py", "exception")
+        self.assertRegex(done.stdout, "lost after .*: .*rank 1 .*(died|exit)")
+        self.assertEqual(done.returncode, 1, done.stderr)
+
+    def interrupts(self, way):
+        done = run(2, "interrupt.py", way)
+        self.assertIn("interrupted", done.stdout, done.stdout + done.stderr)
+        if way != "create":
+            self.assertRegex(done.stdout, "told: .*rank 0")
+
+    def test_interrupted_call(self):
+        self.interrupts("call")
+
+    def test_interrupted_stream(self):
+        self.interrupts("stream")
+
+    def test_interrupted_group(self):
+        self.interrupts("group")
+
+    def test_interrupted_split(self):
+        self.interrupts("split")
+
+    def test_interrupted_creation(self):
+        self.interrupts("create")
+
+
+class Together(unittest.TestCase):
+    """Two front ends in one process. That for PyTorch has this test among its own."""
+
+    def test_libnccl(self):
+        library = os.path.join(FRONTENDS, "nccl", "libnccl.so.2")
+        done = run(2, "together.py", "nccl", library)
+        self.assertEqual(done.stdout, "together\n" * 2, done.stderr)
+
+    def test_mpi4py_under_the_layer(self):
+        layer = os.path.join(FRONTENDS, "mpi", "libcoll-mpi-ompi.so")
+        if importlib.util.find_spec("mpi4py") is None or not shutil.which("mpirun.openmpi"):
+            self.skipTest("no mpi4py or no mpirun.openmpi (Debian: python3-mpi4py, openmpi-bin)")
+        if not os.path.exists(layer):
+            self.skipTest("no layer for Open MPI (Debian: libopenmpi-dev)")
+        script = os.path.join(os.path.dirname(layer), "coll-mpi")
+        command = [script, "--layer", "ompi", "mpirun.openmpi", "--oversubscribe", "-n", "2",
+                   sys.executable, os.path.join(HERE, "ranks", "together.py"), "mpi"]
+        environment = dict(os.environ, PYTHONPATH=PACKAGE, COLL_MPI_SERVE="always",
+                           COLL_MPI_STATS="1", COLL_TUNE="builtin", OMPI_ALLOW_RUN_AS_ROOT="1",
+                           OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+        done = subprocess.run(command, env=environment, capture_output=True, text=True,
+                              timeout=100, check=False)
+        self.assertEqual(done.stdout, "together\n" * 2, done.stderr)
+        self.assertRegex(done.stderr, r"MPI_Allreduce +8192 +100 +0 ")
+
+
+class Types(unittest.TestCase):
+    def mypy(self, *words):
+        if importlib.util.find_spec("mypy") is None:
+            self.skipTest("no mypy (Debian: mypy)")
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True,
+                                  env=dict(os.environ, MYPYPATH=PACKAGE, PYTHONPATH=PACKAGE),
+                                  cwd=folder, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_programs_and_package(self):
+        self.mypy("mypy", "--strict", os.path.join(HERE, "typed.py"),
+                  os.path.join(PACKAGE, "coll", "run.py"))
+
+    def test_stubs_are_as_the_package(self):
+        self.mypy("mypy.stubtest", "coll")
+
+
+class CommandLine(unittest.TestCase):
+    def command(self, *words):
+        from coll import run as module
+        return module.command_line(list(words), "collrun")
+
+    def test_programs(self):
+        python = sys.executable
+        self.assertEqual(self.command("-n", "4", "a.py", "-n", "5"),
+                         ["collrun", "-n", "4", python, "a.py", "-n", "5"])
+        self.assertEqual(self.command("-n4", "--prefix", "--bind=none", "-m", "a"),
+                         ["collrun", "-n4", "--prefix", "--bind=none", python, "-m", "a"])
+        self.assertEqual(self.command("--hosts", "a:1", "prog"),
+                         ["collrun", "--hosts", "a:1", "prog"])
+        self.assertEqual(self.command("--help"), ["collrun", "--help"])
+
+
+if __name__ == "__main__":
+    for module in ("numpy", "coll"):
+        try:
+            importlib.import_module(module)
+        except ImportError as error:
+            print("1..0 # SKIP %s has no %s: %s" % (sys.executable, module, error))
+            sys.exit(0)
+    tap.run()

@@ -1,0 +1,323 @@
+"""Failures are sentences that name who is to blame. Run with the name of a case; a rank exits with
+0 if it has seen what it should."""
+import datetime
+import gc
+import os
+import signal
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+
+import coll_torch
+
+CASES = {}
+
+
+def case(function):
+    CASES[function.__name__] = function
+    return function
+
+
+def expect(words, call):
+    """The call fails, and its text has all the words."""
+    try:
+        call()
+    except Exception as error:  # pylint: disable=broad-except
+        missing = [word for word in words if word not in str(error)]
+        assert not missing, f"no {missing} in: {error}"
+        return str(error)
+    raise AssertionError(f"no error with {words}")
+
+
+@case
+def killed(rank, size):
+    dist.all_reduce(torch.ones(10))
+    if rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    begin = time.monotonic()
+    expect(["rank 1"], lambda: dist.all_reduce(torch.ones(10)))
+    assert time.monotonic() - begin < 2, f"it took {time.monotonic() - begin:.1f} s"
+    if hasattr(dist.group.WORLD, "_get_backend"):
+        backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+        assert not hasattr(backend, "get_error") or backend.get_error().name == "REMOTE_ERROR"
+
+
+def within_2_s(words, call):
+    begin = time.monotonic()
+    text = expect(words, call)
+    assert time.monotonic() - begin < 2, f"it took {time.monotonic() - begin:.1f} s: {text}"
+
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@case
+def killed_sender(rank, size):
+    """Rank 1 dies while others receive from it, after messages and before any."""
+    if rank == 1:
+        dist.send(torch.ones(3), 0)
+        time.sleep(0.5)
+        die()
+    if rank == 0:
+        dist.recv(torch.empty(3), 1)
+    within_2_s_of_death = time.monotonic() + 2.5
+    expect(["rank 1"], lambda: dist.recv(torch.empty(3), 1))
+    assert time.monotonic() < within_2_s_of_death
+    within_2_s(["rank 1"], lambda: dist.recv(torch.empty(3), 1))
+    if rank == 2:  # it has never had a message for rank 1 either
+        within_2_s(["rank 1"], lambda: dist.isend(torch.ones(3), 1).wait())
+
+
+@case
+def any_source(rank, size):
+    """A receive from any rank goes on while one is left that could send, and ends with the last."""
+    if rank == 1:
+        die()
+    if rank == 2:
+        time.sleep(1)
+        dist.send(torch.full((3,), 2.), 0)
+        time.sleep(0.5)
+        die()
+    got = torch.empty(3)
+    assert dist.recv(got) == 2 and (got == 2).all()
+    begin = time.monotonic()
+    expect(["from any rank", "rank 2"], lambda: dist.recv(got))
+    assert time.monotonic() - begin < 2.5, time.monotonic() - begin
+    within_2_s(["from any rank"], lambda: dist.recv(got))
+
+
+@case
+def silent_peer(rank, size):
+    """The limit of the group ends a receive whose message is not sent, and names its rank."""
+    group = dist.new_group(timeout=datetime.timedelta(milliseconds=700))
+    if rank == 0:
+        within_2_s(["rank 1", "700 ms"], lambda: dist.recv(torch.empty(3), 1, group=group))
+    else:
+        time.sleep(2)
+
+
+@case
+def vanished(rank, size):
+    """The process of the Store dies: groups work on, new ones cannot be made."""
+    dist.all_reduce(torch.ones(3))
+    dist.send(torch.ones(3), 1 - rank) if rank == 0 else dist.recv(torch.ones(3), 1 - rank)
+    dist.barrier()
+    if rank == 0:
+        os.kill(int(os.environ["TEST_STORE_PROCESS"]), signal.SIGKILL)
+    time.sleep(0.5)
+    tensor = torch.ones(3)
+    dist.all_reduce(tensor)
+    assert (tensor == size).all()
+    dist.send(tensor, 1) if rank == 0 else dist.recv(tensor, 0)
+    backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+    limit = datetime.timedelta(seconds=3)
+    expect(["job's store", "may have ended"], lambda: backend.monitored_barrier(timeout=limit))
+    # A message of a pair that has had none.
+    expect(["job's store", "may have ended"], lambda: dist.recv(tensor, 1) if rank == 0 else
+           dist.send(tensor, 0))
+
+
+@case
+def shapes(rank, size):
+    """Each failed group is replaced by another: the rest of the job works on."""
+    def in_new_group(call, words):
+        group = dist.new_group()
+        expect([f"rank {1 - rank}"] + words, lambda: call(group))
+    ones = torch.ones
+    in_new_group(lambda g: dist.all_reduce(ones(10 + rank), group=g), ["allreduce"])
+    in_new_group(lambda g: (dist.broadcast(ones(10 + rank), 0, group=g), dist.barrier(g)),
+                 ["broadcast"])
+    in_new_group(lambda g: dist.all_gather([ones(10 + rank)] * 2, ones(10 + rank), group=g),
+                 ["allgather"])
+    in_new_group(lambda g: dist.reduce_scatter_tensor(ones(5 + rank), ones(10 + 2 * rank), group=g),
+                 ["reduce_scatter"])
+    in_new_group(lambda g: dist.all_reduce(ones(10, dtype=(torch.float32, torch.float64)[rank]),
+                                           group=g), ["float32", "float64"])
+    tensor = ones(3)
+    dist.all_reduce(tensor)
+    assert (tensor == size).all()
+
+
+@case
+def refusals(rank, size):
+    expect(["Sparse"], lambda: dist.all_reduce(torch.eye(3).to_sparse()))
+    expect(["meta"], lambda: dist.group.WORLD._get_backend(torch.device("cpu")).allreduce(
+        [torch.ones(3, device="meta")]))
+    expect(["complex"], lambda: dist.all_reduce(torch.ones(3, dtype=torch.complex64),
+                                                dist.ReduceOp.MAX))
+    expect(["bitwise"], lambda: dist.all_reduce(torch.ones(3), dist.ReduceOp.BAND))
+    expect(["input", "output"], lambda: dist.all_gather_into_tensor(torch.ones(3), torch.ones(2)))
+    # PyTorch itself does not pass these on from broadcast() and send().
+    direct = dist.group.WORLD._get_backend(torch.device("cpu"))
+    options = dist.BroadcastOptions()
+    expect(["Sparse"], lambda: direct.broadcast([torch.eye(3).to_sparse()], options))
+    expect(["Sparse"], lambda: direct.send([torch.eye(3).to_sparse()], 1 - rank, 0))
+    expect(["quantized"], lambda: direct.broadcast(
+        [torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.quint8)], options))
+    expect(["add up to 3"], lambda: dist.all_to_all_single(torch.ones(4), torch.ones(4), [1, 2],
+                                                           [1, 2]))
+    expect(["no rank 7"], lambda: direct.send([torch.ones(3)], 7, 0))
+    tensor = torch.ones(3)
+    dist.all_reduce(tensor)
+    assert (tensor == size).all()
+
+
+@case
+def late(rank, size):
+    """A call with a limit of its own."""
+    if rank == 1:
+        time.sleep(3)
+        return
+    group = dist.group.WORLD._get_backend(torch.device("cpu"))
+    options = dist.AllreduceOptions()
+    options.timeout = datetime.timedelta(milliseconds=700)
+    begin = time.monotonic()
+    expect(["700 ms"], lambda: group.allreduce([torch.ones(3)], options).wait())
+    assert time.monotonic() - begin < 2
+
+
+@case
+def limit(rank, size):
+    """The limit of the process group names the rank that is missing."""
+    group = dist.new_group(timeout=datetime.timedelta(milliseconds=700))
+    if rank == 1:
+        time.sleep(3)
+        return
+    expect(["rank 1"], lambda: dist.all_reduce(torch.ones(3), group=group))
+
+
+@case
+def missing(rank, size):
+    """A rank that does not come to the monitored barrier."""
+    if rank == 1:
+        time.sleep(3)
+        return
+    words = ["Rank 1 failed to pass"] if rank == 0 else ["received errors", "Rank 1 failed"]
+    expect(words, lambda: dist.monitored_barrier(timeout=datetime.timedelta(milliseconds=500)))
+
+
+@case
+def all_missing(rank, size):
+    """With wait_all_ranks, the monitored barrier names every rank that is missing."""
+    if rank > 0:
+        time.sleep(3)
+        return
+    expect(["Ranks 1, 2 failed"], lambda: dist.monitored_barrier(
+        timeout=datetime.timedelta(milliseconds=500), wait_all_ranks=True))
+
+
+@case
+def forked(rank, size):
+    """A forked child gets a sentence, and ends without waiting for threads that it has not."""
+    dist.all_reduce(torch.ones(3))
+    dist.all_reduce(torch.ones(3), async_op=True).wait()
+    child = os.fork()
+    if child == 0:
+        expect(["forked"], lambda: dist.all_reduce(torch.ones(3)))
+        dist.destroy_process_group()
+        os._exit(0)
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            break
+        time.sleep(0.05)
+    assert done and status == 0, (done, status)
+    dist.all_reduce(torch.ones(3))
+
+
+@case
+def aborted(rank, size):
+    dist.all_reduce(torch.ones(3))
+    if rank == 1:
+        time.sleep(0.5)  # the other ranks have ended the call before
+        dist.group.WORLD._get_backend(torch.device("cpu")).abort()
+    expect(["rank 1"] if rank != 1 else [], lambda: dist.all_reduce(torch.ones(3)))
+
+
+@case
+def ended_in_callback(rank, size):
+    """A callback cannot end the group whose thread it runs in; the process ends all the same."""
+    def end(_):
+        backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+        if hasattr(backend, "shutdown"):
+            expect(["callback"], backend.shutdown)
+        dist.destroy_process_group()
+    dist.all_reduce(torch.ones(3))
+    work = dist.all_reduce(torch.ones(1 << 20), async_op=True)
+    future = work.get_future().then(end)
+    del work
+    try:
+        future.wait()
+    except RuntimeError as error:  # PyTorch may shut the group down, too
+        assert "callback" in str(error), error
+
+
+def create(name, size, rank, limit_ms, store=None):
+    """A backend of its own, with a Store in which nothing of the job's groups is."""
+    store = store or dist.PrefixStore(name, dist.distributed_c10d._get_default_store())
+    return coll_torch.native.create(store, rank, size, limit_ms, name)
+
+
+@case
+def retried(rank, size):
+    """A group that could not be made can be made again with the same Store."""
+    if rank == 0:
+        expect(["missing: 1"], lambda: create("again", size, 0, 500))
+    dist.barrier()
+    if rank == 0:
+        time.sleep(1)  # the others find what the first attempt left
+    backend = create("again", size, rank, 10000)
+    tensor = torch.ones(3)
+    backend.allreduce([tensor], dist.AllreduceOptions()).wait()
+    assert (tensor == size).all()
+
+
+@case
+def wrong_settings(rank, size):
+    """The library refuses a variable of the environment before it makes a communicator."""
+    os.environ["COLL_HANG_MS"] = "soon"
+    expect(["COLL_HANG_MS", "soon"], lambda: create("wrong", 1, 0, 500, dist.HashStore()))
+    del os.environ["COLL_HANG_MS"]
+    create("right", 1, 0, 500, dist.HashStore())
+
+
+@case
+def freed(rank, size):
+    """A tensor that the program drops while its call is under way lives until that has ended."""
+    works = [dist.all_reduce(torch.ones(100000), async_op=True) for _ in range(20)]
+    for work in works:
+        work.wait()
+        assert (work.result()[0] == size).all()
+    count, peer = 1 << 20, 1 - rank
+    works = [dist.isend(torch.full((count,), float(i)), peer) for i in range(4)]
+    torch.full((4 * count,), -1.)  # takes the memory of what was freed too early
+    got = [torch.empty(count) for _ in range(4)]
+    works += [dist.irecv(each, peer) for each in got]
+    for work in works:
+        work.wait()
+    assert all((each == i).all() for i, each in enumerate(got))
+    work = dist.all_gather([torch.empty(count) for _ in range(size)], torch.full(
+        (count,), float(rank)), async_op=True)
+    gc.collect()
+    work.wait()
+    assert [each[5].item() for each in work.result()] == list(range(size))
+    for _ in range(20):  # dropped with their works
+        dist.all_reduce(torch.ones(count), async_op=True)
+        dist.irecv(torch.empty(3), peer, tag=1)
+        dist.isend(torch.ones(3), peer, tag=1)
+    gc.collect()
+    dist.barrier()
+
+
+def main():
+    dist.init_process_group("coll", timeout=datetime.timedelta(seconds=30))
+    CASES[sys.argv[1]](dist.get_rank(), dist.get_world_size())
+    os._exit(0)  # ranks of a failed group do not wait for each other
+
+
+if __name__ == "__main__":
+    main()

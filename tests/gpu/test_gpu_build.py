@@ -1,0 +1,202 @@
+"""tools/gpu-build: what it reads from compilers that claim what they are told to, and, where nvcc
+is installed, the kernels for sm_90. Prints TAP.
+
+    test_gpu_build.py SOURCE-FOLDER
+"""
+import importlib.machinery
+import importlib.util
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SOURCE = sys.argv.pop(1)
+sys.path.insert(0, os.path.join(SOURCE, "tests", "bench"))
+import tap  # noqa: E402
+
+TOOL = os.path.join(SOURCE, "tools", "gpu-build")
+sys.dont_write_bytecode = True
+loader = importlib.machinery.SourceFileLoader("gpu_build", TOOL)
+build = importlib.util.module_from_spec(importlib.util.spec_from_loader("gpu_build", loader))
+loader.exec_module(build)
+
+PTXAS = """ptxas info    : 0 bytes gmem
+ptxas info    : Compiling entry function 'gpu_run_kernel' for 'sm_90'
+ptxas info    : Function properties for gpu_run_kernel
+    48 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 120 registers, used 1 barriers, 48 bytes cumulative stack size, 1024 bytes smem
+ptxas info    : Compile time = 1.0 ms
+ptxas info    : Function properties for _Z8gpu_copyPcPKcm
+    0 bytes stack frame, SPILLED bytes spill stores, 8 bytes spill loads
+"""
+CODE = """.section .text.gpu_run_kernel,"ax",@progbits
+        .type           gpu_run_kernel,@function
+        .type           $gpu_run_kernel$_Z8gpu_copyPcPKcm,@function
+        .type           $gpu_run_kernel$_Z18gpu_float32_reduceiPcPKPKcim,@function
+.text.gpu_run_kernel:
+gpu_run_kernel:
+        /*0000*/                   LDC R1, c[0x0][0x28] ;
+.L_x_9:
+        /*0010*/                   LDG.E.128 R4, desc[UR4][R16.64] ;
+        /*0020*/                   EXIT ;
+        .type           after,@object
+$gpu_run_kernel$_Z8gpu_copyPcPKcm:
+        /*0030*/                   LD.E R3, [R2.64] ;
+.L_x_1:
+        /*0040*/                   LDG.E.128.STRONG.SYS R4, desc[UR4][R16.64] ;
+        /*0050*/                   LD.E.U8 R8, desc[UR4][R16.64+0x128] ;
+        /*0060*/                   STORE R4 ;
+        /*0070*/              @!P0 BRA `(.L_x_1) ;
+$gpu_run_kernel$_Z18gpu_float32_reduceiPcPKPKcim:
+.L_x_2:
+        /*0080*/                   LD.E.128 R4, desc[UR4][R16.64] ;
+        /*0090*/                   ST.E.128 desc[UR4][R2.64], R4 ;
+        /*00a0*/                   BRA P1, `(.L_x_2) ;
+        /*00b0*/                   BRA `(.L_x_3) ;
+.L_x_3:
+        /*00c0*/                   RET.REL.NODEC R4 `(gpu_run_kernel) ;
+"""
+NVCC = """#!/bin/sh
+case "$*" in
+  --list-gpu-arch) printf 'compute_75\\ncompute_90\\n'; exit 0 ;;
+  --version) echo 'Cuda compilation tools, release 99.1, V99.1.2'; exit 0 ;;
+esac
+for last; do :; done
+case "$BROKEN$*" in
+  1*_75*) echo 'kernel.cu(1): warning #1: odd' >&2; exit 1 ;;
+esac
+[ "$last" = /dev/null ] || cp "$FAKES/cubin" "$last"
+cat "$FAKES/ptxas" >&2
+"""
+
+
+def elf(name, size):
+    """An ELF file with one section of that name and size."""
+    names = b"\0" + name.encode() + b"\0"
+    head = bytearray(64)
+    head[0:5] = b"\x7fELF\x02"
+    struct.pack_into("<Q", head, 0x28, 64)
+    struct.pack_into("<HHH", head, 0x3A, 64, 2, 1)
+    text = struct.pack("<IIQQQQIIQQ", 1, 1, 0, 0, 0, size, 0, 0, 0, 0)
+    strings = struct.pack("<IIQQQQIIQQ", 0, 3, 0, 0, 64 + 128, len(names), 0, 0, 0, 0)
+    return bytes(head) + text + strings + names
+
+
+class Fakes(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def write(self, name, text, mode=0o644):
+        path = os.path.join(self.folder, name)
+        with open(path, "wb") as file:
+            file.write(text if isinstance(text, bytes) else text.encode())
+        os.chmod(path, mode)
+        return path
+
+    def run_tool(self, spilled="0", store="STG.E.128 R4", broken="", words=()):
+        self.write("cubin", elf(".text.gpu_run_kernel", 4096))
+        self.write("ptxas", PTXAS.replace("SPILLED", spilled))
+        code = self.write("code", CODE.replace("STORE R4", store))
+        nvcc = self.write("nvcc", NVCC, 0o755)
+        nvdisasm = self.write("nvdisasm", "#!/bin/sh\ncat '%s'\n" % code, 0o755)
+        self.output = os.path.join(self.folder, "results", "gpu")
+        environment = dict(os.environ, FAKES=self.folder, BROKEN=broken)
+        return subprocess.run([TOOL, "--nvcc", nvcc, "--nvdisasm", nvdisasm, "--output",
+                               self.output, *words], capture_output=True, text=True,
+                              env=environment, timeout=60)
+
+    def test_a_table(self):
+        result = self.run_tool()
+        self.assertEqual(result.returncode, 0, result.stderr)
+        rows = [line.split() for line in result.stdout.splitlines()]
+        self.assertIn("sm_90 gpu_run_kernel 120 0 8 48 1024 4096".split(), rows)
+        self.assertIn("gpu_copy", result.stdout)
+        with open(self.output + ".txt") as file:
+            self.assertEqual(file.read(), result.stdout)
+        self.assertTrue(os.path.exists(self.output + ".json"))
+
+    def test_spills_fail(self):
+        result = self.run_tool(spilled="16")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("gpu_run_kernel on sm_90 spills 16 bytes", result.stderr)
+        self.assertIn("gpu_run_kernel on sm_90: gpu_copy spills 16 bytes", result.stdout)
+        self.assertNotIn("sm_75 spills", result.stderr)
+        self.assertFalse(os.path.exists(self.output + ".txt"))
+
+    def test_narrow_stores_fail(self):
+        result = self.run_tool(store="STG.E.64 R4")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("gpu_copy has no loop of 128-bit loads and stores", result.stderr)
+        self.assertNotIn("gpu_float32_reduce has", result.stderr)
+
+    def test_a_warning_fails(self):
+        result = self.run_tool(broken="1")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("sm_75: kernel.cu(1): warning #1: odd", result.stderr)
+
+    def test_the_front_end_alone(self):
+        result = self.run_tool(words=["--ptx", "--arch", "90"])
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("kernel.cu for compute_90: no warnings", result.stdout)
+        result = self.run_tool(broken="1", words=["--ptx"])
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("warning #1: odd", result.stderr)
+
+    def test_an_architecture_that_is_unknown(self):
+        result = self.run_tool(words=["--arch", "60"])
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("this nvcc has 75, 90", result.stderr)
+
+    def test_no_compiler(self):
+        result = subprocess.run([TOOL, "--nvcc", "/nonexistent"], capture_output=True, text=True,
+                                timeout=60)
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("nvcc is not installed", result.stderr)
+
+    def test_loops(self):
+        functions = {build.plain_name(function.name): function
+                     for function in build.parse_code(CODE.replace("STORE", "STG.E.128"))}
+        self.assertEqual(sorted(functions), ["gpu_copy", "gpu_float32_reduce", "gpu_run_kernel"])
+        self.assertEqual(functions["gpu_copy"].count(build.LOAD), (1, 1))
+        self.assertEqual(functions["gpu_copy"].count(build.STORE), (1, 0))
+        self.assertFalse(functions["gpu_run_kernel"].has_wide_loop())
+        self.assertEqual(len(functions["gpu_float32_reduce"].loops), 1)
+
+    def test_lines(self):
+        store = build.parse_code(CODE.replace("STORE", "STG.E.64"))
+        put = {build.plain_name(function.name): function for function in store}["gpu_copy"]
+        self.assertTrue(put.has_wide_loop(build.LINES["gpu_ll128_take"]))
+        self.assertFalse(put.has_wide_loop(build.LINES["gpu_ll128_put"]))
+        for name in build.LINES:
+            self.assertTrue(build.MOVES.fullmatch(name))
+
+    def test_names(self):
+        for symbol in ("_Z8gpu_copyPcPKcm", "$gpu_run_kernel$_Z8gpu_copyPcPKcm",
+                       "_ZN51_INTERNAL_1234ab_9_kernel_cu_1a2b3c458gpu_copyEPcPKcm"):
+            self.assertEqual(build.plain_name(symbol), "gpu_copy")
+
+
+class Flags(unittest.TestCase):
+    def test_they_are_those_of_the_build(self):
+        with open(os.path.join(SOURCE, "libcoll", "device", "cuda", "meson.build")) as file:
+            text = file.read()
+        for flag in build.FLAGS:
+            self.assertIn("'%s'" % flag, text)
+
+
+class Compiler(unittest.TestCase):
+    def test_kernels_for_sm_90(self):
+        if not build.find_program("nvcc"):
+            self.skipTest("nvcc is not installed")
+        full = os.environ.get("COLL_TEST_FULL") is not None
+        words = ["--arch", "90"] + ([] if full else ["--ptx"])
+        result = subprocess.run([TOOL, *words], capture_output=True, text=True, timeout=880)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("gpu_run_kernel" if full else "no warnings", result.stdout)
+
+
+tap.run()

@@ -1,0 +1,191 @@
+"""tools/gpu-check: its steps and tables with programs that claim what they are told to, and all of
+it on the virtual GPUs. Prints TAP.
+
+    test_gpu_check.py SOURCE-FOLDER BUILD-FOLDER
+"""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+SOURCE, BUILD = (os.path.abspath(sys.argv.pop(1)) for _ in range(2))
+sys.dont_write_bytecode = True
+sys.path[:0] = [os.path.join(SOURCE, "tests", "bench"), os.path.join(SOURCE, "bench")]
+import tap  # noqa: E402
+from gpucheck import machine as machines, plot, speed, steps  # noqa: E402
+
+TOOL = os.path.join(SOURCE, "tools", "gpu-check")
+
+COLLBENCH = """#!/bin/sh
+# Claims one good row, or does what FAKE says.
+case $FAKE in
+  wrong) echo '# Wrong elements    : 3 FAILED'; exit 1 ;;
+  hang) exec sleep 100 ;;
+  shared) echo 'rank 0: two processes share GPU 0 without MPS' >&2; exit 1 ;;
+  long) exec sleep 3 ;;
+esac
+while [ $# -gt 0 ]; do
+  [ "$1" = --json ] && json=$2
+  shift
+done
+row='{"collective": "allreduce", "bytes": 8,
+      "out_of_place": {"time_us": 2.0, "wrong": 0, "algo": "none"}, "in_place": null}'
+[ -n "$json" ] && printf '{"rows": [%s]}' "$row" > "$json"
+echo '# collective     algo                      rows   #wrong  mean busbw   best busbw'
+echo '  allreduce      (chosen)                     4        0         0.02         0.02'
+echo '# Wrong elements    : 0 OK'
+"""
+COLLRUN = """#!/bin/sh
+# Starts two ranks, and ends when one of them has, after a while if FAKE_SLOW is set.
+if [ "$FAKE" != long ]; then shift 2; exec "$@"; fi
+sleep 100 & first=$!
+sleep 100 & second=$!
+wait $second
+sleep "${FAKE_SLOW:-0}"
+kill $first
+exit 137
+"""
+PEER = """#!/bin/sh
+[ "$2" = 1 ] && exit 0
+echo '{"library": "NCCL 9.9.9"}'
+echo '{"collective": "allreduce", "bytes": 8, "wrong": 0, "batch_us": [3.0, 5.0, 4.0]}'
+echo '{"collective": "allreduce", "bytes": 64, "wrong": 2, "batch_us": [1.0]}'
+"""
+LIMIT = """#!/bin/sh
+echo '{"gpus": [{"name": "Fake", "copy_gbs": 1000.0}], "peers": [[0.0]], "queue_us": 1.0}'
+"""
+ABORT = "#!/bin/sh\necho ${FAKE_MS:-12.5}\n"
+
+
+class Fakes(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+        for name, text in (("bench/collbench", COLLBENCH), ("tools/collrun", COLLRUN),
+                           ("bench/peer-nccl", PEER), ("bench/gpu_limit", LIMIT),
+                           ("bench/gpu_abort", ABORT),
+                           ("tests/gpu/standin/libstandin_kernel.so", "")):
+            self.write(name, text)
+
+    def write(self, name, text):
+        path = os.path.join(self.folder, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w") as file:
+            file.write(text)
+        os.chmod(path, 0o755)
+
+    def machine(self, fake="", seconds=30, **variables):
+        machine = machines.Machine(self.folder, False, 1, time.monotonic() + seconds)
+        machine.environment.update(variables, FAKE=fake)
+        return machine
+
+    def check(self, result, outcome, note):
+        self.assertEqual(result.outcome, outcome, result.note)
+        self.assertIn(note, result.note)
+
+    def test_good_results_pass(self):
+        for step in (steps.exact, steps.exact_processes, steps.graphs, steps.registered):
+            self.check(step(self.machine(), 2, True), steps.PASS, "4 rows")
+
+    def test_wrong_elements_fail(self):
+        self.check(steps.exact(self.machine("wrong"), 2, True), steps.FAIL, "exit code 1")
+
+    def test_a_step_that_hangs_fails(self):
+        begin = time.monotonic()
+        self.check(steps.graphs(self.machine("hang", 1), 2, True), steps.FAIL, "did not end")
+        self.assertLess(time.monotonic() - begin, 10)
+
+    def test_processes_that_are_refused_fail(self):
+        machine = self.machine("shared")
+        for one_gpu in (True, False):
+            self.check(steps.exact_processes(machine, 2, one_gpu), steps.FAIL, "share GPU 0")
+
+    def test_aborts(self):
+        self.check(steps.abort(self.machine(), 2, True), steps.PASS, "12.5 ms")
+        self.check(steps.abort(self.machine(FAKE_MS="2500"), 2, True), steps.FAIL, "2500.0 ms")
+
+    def test_a_killed_rank(self):
+        self.check(steps.kill_one(self.machine("long"), 2, False), steps.PASS, "others ended")
+        self.check(steps.kill_one(self.machine("long", FAKE_SLOW="3"), 2, False), steps.FAIL,
+                   "needed")
+
+    def test_times(self):
+        machine = self.machine()
+        times, settings = speed.measure(machine, "libnccl.so.2", [2], 1)
+        measured = speed.measure_limit(machine)
+        rows = speed.table(times, settings, measured)
+        self.assertEqual([(row["setting"], row["collective"], row["bytes"], row["coll_us"],
+                           row["nccl_us"]) for row in rows],
+                         [("2 threads on one GPU", "allreduce", 8, 2.0, 4.0),
+                          ("2 threads on one GPU, windows", "allreduce", 8, 2.0, 4.0),
+                          ("2 processes on one GPU", "allreduce", 8, 2.0, 4.0)])
+        self.assertGreater(rows[0]["limit_us"], 0)
+        self.assertEqual(times.nccl_name, "NCCL 9.9.9")
+        self.assertEqual(rows[0]["rounds"], 2 * speed.ROUNDS)
+
+    def test_a_failed_run_is_noted(self):
+        times, _ = speed.measure(self.machine("shared"), None, [2], 1)
+        self.assertEqual(times.rows, {})
+        self.assertIn("share GPU 0", times.notes[0])
+
+    def test_a_drawing(self):
+        rows = [{"setting": "2 threads on one GPU", "collective": "allreduce", "bytes": size,
+                 "coll_us": size / 10, "nccl_us": size / 5, "limit_us": size / 20}
+                for size in (8, 64, 512)]
+        text = plot.svg(rows, "title", "a < b")
+        self.assertEqual(text.count("<polyline"), 2)
+        self.assertIn("a &lt; b", text)
+        self.assertEqual(plot.svg([], "", ""), "")
+
+
+class Tool(unittest.TestCase):
+    def run_tool(self, *words, **variables):
+        environment = dict(os.environ, **variables)
+        return subprocess.run([TOOL, "--build", BUILD, "--no-build", *words], text=True,
+                              capture_output=True, env=environment, timeout=200)
+
+    def test_no_gpu(self):
+        if os.path.exists("/dev/nvidiactl"):
+            self.skipTest("there is a GPU here")
+        # By meson's path the stand-in would be found, which has GPUs.
+        result = self.run_tool(LD_LIBRARY_PATH="")
+        self.assertEqual(result.returncode, 2)
+        self.assertEqual(len(result.stderr.splitlines()), 1)
+        self.assertIn("no GPU can be checked here", result.stderr)
+
+    def test_wrong_words(self):
+        result = self.run_tool("--steps", "exat")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("exact, processes", result.stderr)
+
+    def test_a_build_without_programs(self):
+        result = self.run_tool("--standin", "--build", "/nonexistent")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("is missing", result.stderr)
+
+    def test_the_memory_of_virtual_gpus(self):
+        standin = os.path.join(BUILD, "tests", "gpu", "standin")
+        environment = dict(os.environ, LD_LIBRARY_PATH=standin, COLL_STANDIN_STRICT="1")
+        result = subprocess.run([os.path.join(BUILD, "bench", "gpu_limit"), "1M", "2"], text=True,
+                                capture_output=True, env=environment, timeout=60)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        document = json.loads(result.stdout)
+        self.assertEqual(len(document["gpus"]), 2)
+        self.assertGreater(document["peers"][0][1], 0)
+
+    def test_all_steps_on_virtual_gpus(self):
+        with tempfile.TemporaryDirectory() as folder:
+            output = os.path.join(folder, "gpu")
+            result = self.run_tool("--standin", "--ranks", "2", "--output", output)
+            self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+            with open(output + ".json") as file:
+                document = json.load(file)
+        self.assertTrue(document["virtual"])
+        self.assertNotIn("FAIL", [row["outcome"] for row in document["steps"]])
+
+
+tap.run()

@@ -1,0 +1,66 @@
+/*
+ * How many of its cases a test runs: the rules of all tests, in one place.
+ *
+ * A build without a sanitizer runs every case, but only every n-th layout of a training; a few
+ * tests have further ones, which --full runs with all layouts (see harness_full). A sanitizer
+ * multiplies the time of a case, and is there to find other errors:
+ *
+ *   AddressSanitizer and UBSan find accesses outside of a buffer and undefined operations. These
+ *   depend on the code that runs and on where buffers end, hardly on the values in them.
+ *
+ *   ThreadSanitizer finds accesses by threads of one process that nothing orders. It does not see
+ *   other processes. Tests that start no thread are not built with it (tests/meson.build).
+ *
+ * So a build with a sanitizer runs every n-th of the cases of a test that differ only in the way
+ * that harness_cases_t says. Cases whose ranks are threads are never left out for ThreadSanitizer.
+ * The strides are primes: however loops are nested, every n-th case meets every turn of each loop.
+ */
+#ifndef TESTS_HARNESS_SAMPLE_H
+#define TESTS_HARNESS_SAMPLE_H
+
+#include <stdbool.h>
+
+typedef enum harness_build {
+  HARNESS_PLAIN,
+  HARNESS_ADDRESS,
+  HARNESS_THREAD,
+  HARNESS_BUILDS
+} harness_build_t;
+
+#if defined(__SANITIZE_ADDRESS__)
+#define HARNESS_BUILD HARNESS_ADDRESS
+#elif defined(__SANITIZE_THREAD__)
+#define HARNESS_BUILD HARNESS_THREAD
+#else
+#define HARNESS_BUILD HARNESS_PLAIN
+#endif
+
+typedef enum harness_cases {
+  HARNESS_VALUES,  /* other values, seeds, mutants or plans for the same code */
+  HARNESS_MOMENTS, /* another moment at which a rank that is a process dies */
+  HARNESS_LAYOUTS, /* another layout of a training with the same axes */
+  HARNESS_CASES
+} harness_cases_t;
+
+/* Every how many-th case of that kind this build runs. */
+static inline unsigned harness_stride(harness_cases_t cases) {
+  static const unsigned char strides[HARNESS_CASES][HARNESS_BUILDS] = {
+      [HARNESS_VALUES] = {1, 7, 7},
+      [HARNESS_MOMENTS] = {1, 3, 3},
+      [HARNESS_LAYOUTS] = {3, 3, 3},
+  };
+  return strides[cases][HARNESS_BUILD];
+}
+
+/* Whether this build runs a test with so many ranks that are processes, where the same test has
+ * others: one size shows ThreadSanitizer what the threads of a process do. */
+static inline bool harness_takes_processes(int size) {
+  return HARNESS_BUILD != HARNESS_THREAD || size == 3;
+}
+
+/* Whether this build runs case `number`, counted from 0. */
+static inline bool harness_takes(harness_cases_t cases, unsigned number) {
+  return number % harness_stride(cases) == 0;
+}
+
+#endif

@@ -1,0 +1,172 @@
+/*
+ * A rank is killed in the middle of a schedule, before a sample of its products: each action of a
+ * stage begins with one. Every other rank must end within two seconds, with an error that names the
+ * rank of the job that died, whichever communicator it was waiting in.
+ */
+#include <criterion/criterion.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "harness/sample.h"
+#include "libtrain/layouts/job.h"
+
+#define TIMEOUT_MS 20000
+#define GRACE_NS (UINT64_C(2000000000) * HARNESS_PATIENCE)
+#define STEPS 2
+
+typedef struct death {
+  layout_trial_t trial;
+  int victim;
+  int products; /* that the victim survives */
+} death_t;
+
+/* On the harness's board. */
+typedef struct note {
+  _Atomic uint64_t died_ns;
+} note_t;
+
+/* ---- the victim ---- */
+
+static int products_left = -1; /* of this process; -1: it survives */
+
+static void count_product(void) {
+  note_t *note = harness_board();
+  if (products_left < 0 || products_left-- > 0) return;
+  atomic_store(&note->died_ns, base_clock_now_ns());
+  raise(SIGKILL);
+}
+
+static void linear_forward(const train_exec_t *exec, const train_linear_t *linear, const void *in,
+                           int rows, const void *weight, const void *bias, const void *residual,
+                           void *out, void *active) {
+  count_product();
+  train_ops_host.linear_forward(exec, linear, in, rows, weight, bias, residual, out, active);
+}
+
+static void linear_backward(const train_exec_t *exec, const train_linear_t *linear,
+                            const void *d_out, const void *in, int rows, const void *weight,
+                            const void *hidden, bool overwrite, void *d_in, float *d_weight,
+                            float *d_bias) {
+  count_product();
+  train_ops_host.linear_backward(exec, linear, d_out, in, rows, weight, hidden, overwrite, d_in,
+                                 d_weight, d_bias);
+}
+
+/* ---- the others ---- */
+
+static int check_told(const death_t *death, coll_status_t status) {
+  const note_t *note = harness_board();
+  const char *sentence = base_last_error();
+  uint64_t now_ns = base_clock_now_ns(), died_ns = atomic_load(&note->died_ns);
+  char name[32];
+  snprintf(name, sizeof name, "rank %d", death->victim);
+  PARTY_REQUIRE(status == COLL_ERROR_RANK_LOST, "%s: %s", coll_status_string(status), sentence);
+  PARTY_REQUIRE(strstr(sentence + strlen("rank 0: "), name) != NULL, "it names not %s: %s", name,
+                sentence);
+  PARTY_REQUIRE(died_ns != 0 && now_ns < died_ns + GRACE_NS, "it ended after %d ms",
+                (int)((now_ns - died_ns) / 1000000u));
+  return 0;
+}
+
+static int body(party_rank_t *party) {
+  const death_t *death = party->context;
+  layout_trial_t trial = death->trial;
+  train_ops_t ops = train_ops_host;
+  coll_status_t status;
+  ops.linear_forward = linear_forward;
+  ops.linear_backward = linear_backward;
+  trial.ops = &ops;
+  trial.steps = STEPS;
+  if (party->rank == death->victim) products_left = death->products;
+  PARTY_TRY(layout_train_rank(party, &trial, &status));
+  return check_told(death, status);
+}
+
+/* ---- deaths ---- */
+
+static void die_once(int ranks, const death_t *death) {
+  harness_result_t result;
+  char text[200];
+  layout_trial_text(&death->trial, text);
+  party_processes(ranks, TIMEOUT_MS, body, (void *)death, &result);
+  cr_assert_eq(result.ranks[death->victim].end, HARNESS_KILLED, "%s: %s", text, result.text);
+  for (int rank = 0; rank < ranks; rank++) {
+    const harness_rank_t *end = &result.ranks[rank];
+    if (rank == death->victim) continue;
+    cr_assert(end->end == HARNESS_RETURNED && end->value == 0, "%s, rank %d after %d products: %s",
+              text, death->victim, death->products, result.text);
+  }
+}
+
+/* The victims take turns. A stage has 8 products of a layer and micro-batch, or slice of it, or
+ * more. */
+static void die(const layout_trial_t *trial, int ranks, int deaths) {
+  int layers = layout_config.layers / trial->pp;
+  int products = STEPS * 8 * layers * trial->micro_batches * train_slices_count(&trial->slices);
+  for (int i = 0; i < deaths; i++) {
+    if (!harness_takes(HARNESS_MOMENTS, (unsigned)i)) continue;
+    const death_t death = {
+        .trial = *trial, .victim = i % ranks, .products = (products - 1) * i / deaths};
+    die_once(ranks, &death);
+  }
+}
+
+#define DIE(ranks, ...) die(&(layout_trial_t){__VA_ARGS__}, ranks, DEATHS)
+#define DEATHS 8
+
+static const train_model_config_t untied = {
+    .vocabulary = 61, .context = 32, .layers = 4, .heads = 4, .width = 64, .untied = 1};
+
+Test(failures, naive) {
+  DIE(4, .pp = 4, .micro_batches = 2, .schedule = TRAIN_SCHEDULE_NAIVE);
+}
+
+Test(failures, gpipe) {
+  DIE(4, .pp = 4, .micro_batches = 4, .schedule = TRAIN_SCHEDULE_GPIPE);
+}
+
+Test(failures, one_f_one_b) {
+  DIE(4, .pp = 4, .micro_batches = 8, .schedule = TRAIN_SCHEDULE_1F1B);
+}
+
+Test(failures, interleaved) {
+  DIE(2, .pp = 2, .chunks = 2, .micro_batches = 4, .schedule = TRAIN_SCHEDULE_INTERLEAVED);
+}
+
+Test(failures, zero_bubble) {
+  DIE(4, .pp = 4, .micro_batches = 8, .schedule = TRAIN_SCHEDULE_ZB_H1);
+}
+
+Test(failures, terapipe) {
+  DIE(4, .pp = 4, .micro_batches = 2, .schedule = TRAIN_SCHEDULE_TERAPIPE,
+      .slices = {3, {14, 10, 8}});
+  DIE(4, .tp = 2, .pp = 2, .micro_batches = 2, .schedule = TRAIN_SCHEDULE_TERAPIPE,
+      .slices = {3, {14, 10, 8}});
+}
+
+Test(failures, pipedream) {
+  DIE(4, .pp = 4, .config = &untied, .micro_batches = 1, .schedule = TRAIN_SCHEDULE_PIPEDREAM);
+  DIE(4, .pp = 2, .dp = 2, .config = &untied, .micro_batches = 2, .zero = 1,
+      .schedule = TRAIN_SCHEDULE_PIPEDREAM_2BW);
+}
+
+Test(failures, tensor_and_pipeline) {
+  DIE(4, .tp = 2, .pp = 2, .micro_batches = 4, .schedule = TRAIN_SCHEDULE_1F1B);
+  DIE(4, .tp = 2, .pp = 2, .micro_batches = 4, .schedule = TRAIN_SCHEDULE_ZB_H1,
+      .sequence_parallel = true);
+}
+
+Test(failures, tensor_overlapped) {
+  DIE(4, .tp = 4, .pp = 1, .tensor_overlap = 1, .micro_batches = 2);
+  DIE(4, .tp = 2, .pp = 2, .tensor_overlap = 4, .micro_batches = 4,
+      .schedule = TRAIN_SCHEDULE_1F1B);
+  DIE(4, .tp = 4, .pp = 1, .tensor_overlap = 2, .micro_batches = 2, .sequence_parallel = true);
+}
+
+/* Ranks that share neither a stage nor a pipeline with the one that dies. */
+Test(failures, data_tensor_and_pipeline) {
+  DIE(8, .dp = 2, .tp = 2, .pp = 2, .micro_batches = 4, .schedule = TRAIN_SCHEDULE_1F1B, .zero = 1);
+}

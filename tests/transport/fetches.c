@@ -1,0 +1,223 @@
+/* Cases about fetches: long messages straight between the buffers of two ranks. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/clock.h"
+#include "transport/kit.h"
+#include "transport/memory.h"
+#include "transport/wire.h"
+#include "verify/random.h"
+
+#define CHANNEL 2
+#define MARGIN ((size_t)64)
+#define MARGIN_BYTE 0xa5
+#define BYTES_MAX (((size_t)3 << 20) + 4321)
+
+/* What the ranks tell each other beside the transport. */
+typedef struct board {
+  transport_exposure_t exposures[HARNESS_RANKS_MAX]; /* each for the next rank */
+  bool connected[HARNESS_RANKS_MAX];                 /* with the next rank */
+} board_t;
+
+/* The first half is the fixture's. */
+static board_t *board(void) {
+  return (board_t *)(void *)((char *)harness_board() + HARNESS_BOARD_BYTES / 2);
+}
+
+static unsigned char byte_at(int rank, size_t index) {
+  return (unsigned char)(random_mix((uint64_t)(rank + 1) << 32 | index / 8) >> index % 8 * 8);
+}
+
+static void fill(unsigned char *data, int rank, size_t bytes) {
+  for (size_t i = 0; i < bytes; i++) data[i] = byte_at(rank, i);
+}
+
+static int next_of(const transport_t *t) {
+  return (t->rank + 1) % t->size;
+}
+
+static int previous_of(const transport_t *t) {
+  return (t->rank + t->size - 1) % t->size;
+}
+
+static transport_port_t *port_of(transport_t *t, int peer) {
+  return t->ops->port(t, peer, CHANNEL);
+}
+
+static int expose_try(transport_t *t, const void *data, size_t bytes, bool *exposed) {
+  transport_port_t *port = port_of(t, next_of(t));
+  coll_status_t status =
+      port->transport->ops->fetch->expose(port, data, bytes, &board()->exposures[t->rank], exposed);
+  WIRE_REQUIRE(status == COLL_OK, "%s", base_last_error());
+  return 0;
+}
+
+static void withdraw(transport_t *t, bool is_fetched) {
+  transport_port_t *port = port_of(t, next_of(t));
+  port->transport->ops->fetch->withdraw(port, &board()->exposures[t->rank], is_fetched);
+}
+
+static bool all_are_connected(const transport_t *t) {
+  bool all = true;
+  for (int rank = 0; rank < t->size; rank++) all = all && board()->connected[rank];
+  return all;
+}
+
+/* Sends messages both ways until every rank can expose memory to the next one. What fabrics tell
+ * each other goes by the socket, which a rank reads when it asks for the state of a peer. */
+static int connect_all(transport_t *t) {
+  uint64_t deadline = wire_deadline_ns();
+  for (uint64_t number = 0; !all_are_connected(t); number++) {
+    harness_barrier(); /* all have seen what `connected` was */
+    WIRE_TRY(wire_send(t, next_of(t), 0, number, 8));
+    WIRE_TRY(wire_expect(t, previous_of(t), 0, number, 8));
+    WIRE_TRY(wire_send(t, previous_of(t), 1, number, 8));
+    WIRE_TRY(wire_expect(t, next_of(t), 1, number, 8));
+    (void)t->ops->peer_state(t, next_of(t));
+    (void)t->ops->peer_state(t, previous_of(t));
+    bool exposed;
+    WIRE_TRY(expose_try(t, &deadline, sizeof deadline, &exposed));
+    if (exposed) withdraw(t, true);
+    board()->connected[t->rank] = exposed;
+    WIRE_REQUIRE(base_clock_now_ns() < deadline, "rank %d exposes nothing", t->rank);
+    harness_barrier();
+  }
+  return 0;
+}
+
+static int expose(transport_t *t, const void *data, size_t bytes) {
+  bool exposed;
+  WIRE_TRY(expose_try(t, data, bytes, &exposed));
+  WIRE_REQUIRE(exposed, "%zu bytes are not exposed", bytes);
+  harness_barrier();
+  return 0;
+}
+
+/* Begins to fetch what the previous rank has exposed. */
+static int begin(transport_t *t, void *dst, size_t offset, size_t bytes,
+                 transport_fetch_t **fetch) {
+  transport_exposure_t exposure = board()->exposures[previous_of(t)];
+  transport_port_t *port = port_of(t, previous_of(t));
+  exposure.address += offset;
+  coll_status_t status = port->transport->ops->fetch->begin(port, &exposure, dst, bytes, fetch);
+  WIRE_REQUIRE(status == COLL_OK, "%zu bytes: %s", bytes, base_last_error());
+  return 0;
+}
+
+static int finish(transport_fetch_t *fetch) {
+  const transport_fetch_ops_t *ops = fetch->port->transport->ops->fetch;
+  uint64_t deadline = wire_deadline_ns();
+  for (bool done = false; !done;) {
+    WIRE_REQUIRE(ops->advance(fetch, &done) == COLL_OK, "%s", base_last_error());
+    WIRE_REQUIRE(base_clock_now_ns() < deadline, "a fetch is never done");
+    if (!done) wire_pause();
+  }
+  return 0;
+}
+
+static int check(const transport_t *t, const unsigned char *own, size_t offset, size_t bytes) {
+  int owner = previous_of(t);
+  for (size_t i = 0; i < bytes + 2 * MARGIN; i++) {
+    bool inside = i >= MARGIN && i < MARGIN + bytes;
+    unsigned char expected = inside ? byte_at(owner, offset + i - MARGIN) : MARGIN_BYTE;
+    WIRE_REQUIRE(own[i] == expected, "%zu bytes at %zu of rank %d: byte %zu is wrong", bytes,
+                 offset, owner, i - MARGIN);
+  }
+  return 0;
+}
+
+/* Several fetches of one exposure, at the same time. */
+static int fetch_sizes(transport_t *t, size_t bytes) {
+  enum { COUNT = 5 };
+  const size_t sizes[COUNT] = {1, 4097, bytes - 100, 65537, bytes};
+  const size_t offsets[COUNT] = {0, 63, 7, 4095, 0};
+  unsigned char *own[COUNT];
+  transport_fetch_t *fetches[COUNT];
+  int code = 0;
+  for (int i = 0; i < COUNT; i++) {
+    own[i] = malloc(sizes[i] + 2 * MARGIN);
+    if (own[i] == NULL) abort();
+    memset(own[i], MARGIN_BYTE, sizes[i] + 2 * MARGIN);
+    WIRE_TRY(begin(t, own[i] + MARGIN, offsets[i], sizes[i], &fetches[i]));
+  }
+  for (int i = COUNT - 1; i >= 0; i--) WIRE_TRY(finish(fetches[i]));
+  for (int i = 0; i < COUNT; i++) {
+    if (code == 0) code = check(t, own[i], offsets[i], sizes[i]);
+    free(own[i]);
+  }
+  return code;
+}
+
+static int lend_and_fetch(transport_t *t, const void *data, size_t bytes) {
+  WIRE_TRY(expose(t, data, bytes));
+  WIRE_TRY(fetch_sizes(t, bytes));
+  WIRE_TRY(wire_signal(t, previous_of(t), CHANNEL, 1));
+  WIRE_TRY(wire_wait(t, next_of(t), CHANNEL, 1));
+  withdraw(t, true);
+  harness_barrier();
+  return 0;
+}
+
+/* Memory of every kind: of malloc, of pages that cannot be written to, and of coll_mem_alloc, also
+ * after an earlier allocation at the same address was freed. */
+int transport_case_fetches(const transport_fixture_t *fixture, transport_t **end) {
+  (void)fixture;
+  transport_t *t = *end;
+  unsigned char *data = malloc(BYTES_MAX);
+  if (data == NULL) abort();
+  fill(data, t->rank, BYTES_MAX);
+  WIRE_TRY(connect_all(t));
+  WIRE_TRY(lend_and_fetch(t, data, BYTES_MAX));
+  fill(data + 3, t->rank, 100003);
+  WIRE_TRY(lend_and_fetch(t, data + 3, 100003));
+  free(data);
+  data = mmap(NULL, BYTES_MAX, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) abort();
+  fill(data, t->rank, BYTES_MAX);
+  mprotect(data, BYTES_MAX, PROT_READ);
+  WIRE_TRY(lend_and_fetch(t, data, BYTES_MAX));
+  munmap(data, BYTES_MAX);
+  for (int i = 0; i < 3; i++) {
+    void *memory;
+    WIRE_REQUIRE(transport_memory_alloc(BYTES_MAX, &memory) == COLL_OK, "%s", base_last_error());
+    fill(memory, t->rank, BYTES_MAX);
+    WIRE_TRY(lend_and_fetch(t, memory, BYTES_MAX));
+    WIRE_TRY(lend_and_fetch(t, (char *)memory, 100003));
+    transport_memory_free(memory);
+  }
+  return 0;
+}
+
+/* Ranks whose call fails stop what they fetch, and withdraw what they have exposed. */
+int transport_case_stopped_fetches(const transport_fixture_t *fixture, transport_t **end) {
+  enum { SETTLED_NS = 30000000 };
+  (void)fixture;
+  transport_t *t = *end;
+  const transport_reason_t reason = {
+      .failed_rank = 0, .status = COLL_ERROR_TIMEOUT, .text = "late"};
+  transport_reason_t found;
+  transport_fetch_t *fetch;
+  unsigned char *data = malloc(BYTES_MAX), *own = calloc(1, BYTES_MAX), *then = malloc(BYTES_MAX);
+  uint64_t deadline = wire_deadline_ns();
+  if (data == NULL || own == NULL || then == NULL) abort();
+  fill(data, t->rank, BYTES_MAX);
+  WIRE_TRY(connect_all(t));
+  WIRE_TRY(expose(t, data, BYTES_MAX));
+  WIRE_TRY(begin(t, own, 0, BYTES_MAX, &fetch));
+  if (t->rank % 2 == 1) base_clock_sleep_ns(SETTLED_NS / 100);
+  fetch->port->transport->ops->fetch->stop(fetch);
+  memcpy(then, own, BYTES_MAX);
+  withdraw(t, false);
+  if (t->rank == 0) t->ops->abort(t, &reason);
+  while (!t->ops->aborted(t, &found) && base_clock_now_ns() < deadline) wire_pause();
+  WIRE_REQUIRE(t->ops->aborted(t, &found), "rank %d does not hear of the abort", t->rank);
+  WIRE_REQUIRE(strcmp(found.text, "late") == 0, "it hears '%s'", found.text);
+  base_clock_sleep_ns(SETTLED_NS);
+  WIRE_REQUIRE(memcmp(then, own, BYTES_MAX) == 0, "a fetch that was stopped still writes");
+  free(data);
+  free(own);
+  free(then);
+  return 0;
+}
