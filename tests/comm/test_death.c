@@ -1,24 +1,23 @@
 /*
- * Ranks that die: at a random moment in a loop of all collectives, and at every single step of
- * every algorithm (a sample of the steps under a sanitizer). Every survivor must get an error that
- * names the dead rank within two seconds, and must be able to destroy the communicator.
+ * Ranks that die: at a random moment in a loop of all collectives, and at steps of every algorithm
+ * (death_takes). Every survivor must get an error that names the dead rank, and must be able to
+ * destroy the communicator. How soon is measured by timing_death.
  */
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "comm/comm.h"
+#include "harness/death.h"
 #include "harness/faults.h"
 #include "harness/party.h"
-#include "harness/sample.h"
 #include "verify/random.h"
 
-#define GRACE_NS (UINT64_C(2000000000) * HARNESS_PATIENCE)
+#define TIMEOUT_MS 60000
 #define COUNT 700
 #define LARGE_COUNT 3000 /* too large for messages, so that memory is mapped */
 
@@ -29,27 +28,20 @@ typedef struct death {
   const char *algo; /* for the tests of every step: this collective */
   coll_collective_t collective;
   size_t count;
-  long steps; /* steps that the victim survives */
+  death_record_t *record;
 } death_t;
 
-/* On the harness's board. */
-typedef struct note {
-  _Atomic uint64_t died_ns; /* time at which the victim was last alive, or 0 */
-  _Atomic int survived;     /* the victim survived all of its steps */
-} note_t;
-
-/* Checks of every survivor after a failed call. */
-static int check_told(party_rank_t *self, const death_t *death, coll_status_t status) {
-  note_t *note = harness_board();
-  uint64_t now_ns = base_clock_now_ns(), died_ns = atomic_load(&note->died_ns);
+/* Checks of every survivor after a call, made at called_ns, that has just failed. */
+static int check_told(party_rank_t *self, const death_t *death, coll_status_t status,
+                      uint64_t called_ns) {
+  unsigned late_ms = death_note_failure(death->record, called_ns, base_clock_now_ns());
   char name[32];
   snprintf(name, sizeof name, "rank %d", death->victim);
   const char *sentence = coll_last_error(self->comm);
   PARTY_REQUIRE(status == COLL_ERROR_RANK_LOST, "%s: %s", coll_status_string(status), sentence);
   PARTY_REQUIRE(strstr(sentence + strlen("rank 0: "), name) != NULL, "it names not %s: %s", name,
                 sentence);
-  PARTY_REQUIRE(died_ns == 0 || now_ns < died_ns + GRACE_NS, "detected after %d ms",
-                (int)((now_ns - died_ns) / 1000000u));
+  PARTY_REQUIRE(late_ms < DEATH_ALL_MS, "detected after %u ms", late_ms);
   PARTY_REQUIRE(!party_has_named_memory(), "something may be left in /dev/shm");
   PARTY_REQUIRE(coll_comm_error(self->comm) == COLL_ERROR_RANK_LOST, "the communicator works");
   int failed = -2;
@@ -64,11 +56,8 @@ static int check_told(party_rank_t *self, const death_t *death, coll_status_t st
 static void *end_soon(void *argument) {
   const death_t *death = argument;
   uint64_t random = death->seed;
-  note_t *note = harness_board();
   base_clock_sleep_ns(1000u * (uint64_t)random_below(&random, 40000));
-  atomic_store(&note->died_ns, base_clock_now_ns());
-  raise(SIGKILL);
-  return NULL;
+  death_now(death->record);
 }
 
 /* Any collective by any algorithm. */
@@ -110,8 +99,12 @@ static int die_anywhere(party_rank_t *self) {
   PARTY_TRY(get_memory(self, death, &in, &out));
   if (self->rank == death->victim) pthread_create(&killer, NULL, end_soon, death);
   coll_status_t status = COLL_OK;
-  while (status == COLL_OK) status = call_something(self, &random, in, out);
-  return check_told(self, death, status);
+  uint64_t called_ns = 0;
+  while (status == COLL_OK) {
+    called_ns = base_clock_now_ns();
+    status = call_something(self, &random, in, out);
+  }
+  return check_told(self, death, status, called_ns);
 }
 
 static void expect_survivors(int size, const death_t *death, const harness_result_t *result) {
@@ -120,57 +113,72 @@ static void expect_survivors(int size, const death_t *death, const harness_resul
     if (rank == death->victim) continue;
     cr_assert(end->end == HARNESS_RETURNED && end->value == 0, "%s [seed %d, %s, %ld steps]",
               result->text, (int)death->seed, death->algo != NULL ? death->algo : "all",
-              death->steps);
+              death->record->steps);
   }
 }
 
+/* Returns how late it was named. */
+static uint64_t die_once(int size, int number) {
+  static const unsigned memories[] = {0, ~0u, 0x55, 0xaa};
+  death_t death = {.victim = number % size,
+                   .coll_memory = memories[number % 4],
+                   .seed = (uint64_t)(10 * number + size),
+                   .record = death_record_create(-1)};
+  harness_result_t result;
+  party_processes(size, TIMEOUT_MS, die_anywhere, &death, &result);
+  cr_assert_eq(result.ranks[death.victim].end, HARNESS_KILLED, "%s", result.text);
+  expect_survivors(size, &death, &result);
+  return death.record->late_ns;
+}
+
+/* Every rank dies, with memory of each kind. */
 static void die_often(int size, int times) {
-  for (int i = 0; i < times; i++) {
-    static const unsigned memories[] = {0, ~0u, 0x55, 0xaa};
-    death_t death = {
-        .victim = i % size, .coll_memory = memories[i % 4], .seed = (uint64_t)(10 * i + size)};
-    harness_result_t result;
-    party_processes(size, 10000, die_anywhere, &death, &result);
-    cr_assert_eq(result.ranks[death.victim].end, HARNESS_KILLED, "%s", result.text);
-    expect_survivors(size, &death, &result);
-  }
+  if (harness_full()) times *= 3;
+  for (int i = 0; i < times; i++) die_once(size, i);
 }
 
 Test(death, of_one_of_two) {
-  die_often(2, 24);
+  die_often(2, 8);
 }
 
 Test(death, of_one_of_three) {
-  die_often(3, 24);
+  die_often(3, 12);
 }
 
 Test(death, of_one_of_five) {
-  die_often(5, 20);
+  die_often(5, 10);
 }
 
 Test(death, of_one_of_eight) {
-  die_often(8, 16);
+  die_often(8, 8);
+}
+
+Test(timing_death, is_named_soon) {
+  enum { DEATHS = 100 };
+  uint64_t late_ns[DEATHS];
+  for (int i = 0; i < DEATHS; i++) late_ns[i] = die_once(2 + i % 3, i);
+  cr_assert(death_check_times("comm death", late_ns, DEATHS));
 }
 
 /* ---- known from another communicator --------------------------------------------------------*/
 
+typedef struct leaving {
+  death_t death;
+  bool sends;
+} leaving_t;
+
 /* Rank 2 dies, which rank 0 learns on a communicator of its own; rank 0 leaves the one that rank 1
  * works on, with or without a message for it. */
 static int leave_after_a_death(party_rank_t *self) {
-  const bool sends = *(const bool *)self->context;
-  const death_t death = {.victim = 2};
-  note_t *note = harness_board();
+  const leaving_t *leaving = self->context;
   coll_comm_t other;
   float one = 1;
   PARTY_OK(coll_comm_split(self->comm, 0, self->rank, &other));
-  if (self->rank == 1 && sends) {
+  if (self->rank == 1 && leaving->sends) {
     PARTY_OK(coll_send(&one, 1, COLL_FLOAT32, 0, self->comm, NULL));
   }
   harness_barrier();
-  if (self->rank == 2) {
-    atomic_store(&note->died_ns, base_clock_now_ns());
-    raise(SIGKILL);
-  }
+  if (self->rank == 2) death_now(leaving->death.record);
   coll_status_t status = self->rank == 0 ? coll_barrier(other, NULL) : COLL_OK;
   if (self->rank == 0) {
     coll_comm_t comm = self->comm;
@@ -178,29 +186,32 @@ static int leave_after_a_death(party_rank_t *self) {
     self->comm = NULL;
     PARTY_OK(coll_comm_destroy(comm));
   } else {
-    PARTY_TRY(check_told(self, &death, coll_recv(&one, 1, COLL_FLOAT32, 0, self->comm, NULL)));
+    uint64_t called_ns = base_clock_now_ns();
+    status = coll_recv(&one, 1, COLL_FLOAT32, 0, self->comm, NULL);
+    PARTY_TRY(check_told(self, &leaving->death, status, called_ns));
   }
   PARTY_OK(coll_comm_destroy(other));
   return 0;
 }
 
 Test(death, is_why_another_rank_leaves) {
-  static bool sends[] = {false, true};
-  const death_t death = {.victim = 2};
-  for (int i = 0; i < 2; i++) {
+  for (int sends = 0; sends < 2; sends++) {
     harness_result_t result;
-    party_processes(3, 10000, leave_after_a_death, &sends[i], &result);
-    expect_survivors(3, &death, &result);
+    leaving_t leaving = {{.victim = 2, .record = death_record_create(-1)}, sends == 1};
+    party_processes(3, TIMEOUT_MS, leave_after_a_death, &leaving, &result);
+    expect_survivors(3, &leaving.death, &result);
   }
 }
 
 /* ---- at every step --------------------------------------------------------------------------*/
 
+enum { STEP_RANKS = 3 };
+
 /* Wraps the victim's transports, so that it kills itself after the given number of steps. */
 static void set_trap(party_rank_t *self, const death_t *death) {
   struct coll_comm *comm = self->comm;
   transport_t *trap = faults_wrap(comm->local, 1, 0);
-  faults_die_after(trap, death->steps);
+  faults_die(trap, death->record);
   for (int peer = 0; peer < self->size; peer++) {
     if (peer != self->rank) comm->world.routes[peer] = trap;
   }
@@ -208,7 +219,6 @@ static void set_trap(party_rank_t *self, const death_t *death) {
 
 static int die_at_step(party_rank_t *self) {
   death_t *death = self->context;
-  note_t *note = harness_board();
   char *in, *out;
   question_t q = {.collective = death->collective,
                   .size = self->size,
@@ -220,30 +230,41 @@ static int die_at_step(party_rank_t *self) {
   PARTY_OK(coll_comm_algo_set(self->comm, death->collective, death->algo));
   if (self->rank == death->victim) {
     set_trap(self, death);
-    atomic_store(&note->died_ns, base_clock_now_ns());
     party_call(self->comm, self->rank, &q, in, out, NULL);
-    atomic_store(&note->survived, 1);
     self->comm = NULL; /* it exits without destroying the communicator: destroying is not dying */
+    death_stamp(death->record);
     return 0;
   }
+  uint64_t called_ns = base_clock_now_ns();
   coll_status_t status = party_call(self->comm, self->rank, &q, in, out, NULL);
-  while (status == COLL_OK) status = coll_barrier(self->comm, NULL);
-  return check_told(self, death, status);
+  while (status == COLL_OK) {
+    called_ns = base_clock_now_ns();
+    status = coll_barrier(self->comm, NULL);
+  }
+  return check_told(self, death, status, called_ns);
 }
 
-/* Kills the victim at one step after the other, until it survives all of them. Each call begins its
- * sample at another step. */
+/* Returns whether the victim has survived so many steps, which were all. */
+static bool survives(death_t *death, long steps) {
+  harness_result_t result;
+  death->record = death_record_create(steps);
+  party_processes(STEP_RANKS, TIMEOUT_MS, die_at_step, death, &result);
+  expect_survivors(STEP_RANKS, death, &result);
+  return result.ranks[death->victim].end == HARNESS_RETURNED;
+}
+
+/* The victim survives the call, dies in place of its first step, and in place of a sample of them.
+ */
 static void die_through(death_t death) {
-  enum { SIZE = 3, STEPS_MAX = 200 };
-  static unsigned calls;
-  long stride = (long)harness_stride(HARNESS_MOMENTS);
-  for (death.steps = calls++ % stride; death.steps < STEPS_MAX; death.steps += stride) {
-    harness_result_t result;
-    party_processes(SIZE, 10000, die_at_step, &death, &result);
-    expect_survivors(SIZE, &death, &result);
-    if (result.ranks[death.victim].end == HARNESS_RETURNED) return;
+  static unsigned number;
+  cr_assert(survives(&death, -1));
+  const death_record_t *all = death.record;
+  cr_assert(all->step_count > 0 && all->step_count <= DEATH_STEPS_MAX, "%ld steps",
+            all->step_count);
+  cr_assert_not(survives(&death, 0));
+  for (long step = 1; step < all->step_count; step++) {
+    if (death_takes(all, step, &number)) survives(&death, step);
   }
-  cr_assert_fail("it takes more than %d steps", STEPS_MAX);
 }
 
 static void die_by_every_algo(coll_collective_t collective) {

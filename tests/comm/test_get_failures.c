@@ -15,20 +15,12 @@
 #include "base/clock.h"
 #include "comm/comm.h"
 #include "comm/pulls.h"
+#include "harness/death.h"
 #include "harness/faults.h"
 #include "harness/party.h"
-#include "harness/sample.h"
 #include "verify/random.h"
 
-#define GRACE_NS (UINT64_C(2000000000) * HARNESS_PATIENCE)
-#define MS_NS 1000000u
-#define TIMEOUT_MS 20000
-
-/* On the harness's board. */
-typedef struct note {
-  _Atomic uint64_t ended_ns; /* time at which the victim was last alive, or aborted; or 0 */
-  _Atomic int unreadable;    /* ranks whose call returned COLL_ERROR_SYSTEM */
-} note_t;
+#define TIMEOUT_MS 60000
 
 static bool can_run(void) {
   unsetenv("COLL_GET");
@@ -36,9 +28,18 @@ static bool can_run(void) {
   return harness_can_read_processes();
 }
 
-static coll_status_t fail_for_certain(party_rank_t *self, coll_status_t status) {
-  while (status == COLL_OK) status = coll_barrier(self->comm, NULL);
-  return status;
+typedef struct outcome {
+  coll_status_t status;
+  uint64_t called_ns, returned_ns;
+} outcome_t;
+
+/* If the call did not fail, a later one does. */
+static void fail_for_certain(party_rank_t *self, outcome_t *outcome) {
+  while (outcome->status == COLL_OK) {
+    outcome->called_ns = base_clock_now_ns();
+    outcome->status = coll_barrier(self->comm, NULL);
+    outcome->returned_ns = base_clock_now_ns();
+  }
 }
 
 /* ---- memory that cannot be read -------------------------------------------------------------*/
@@ -74,7 +75,7 @@ static void damage_block(char *block, damage_t damage) {
 
 static int pass_damaged_memory(party_rank_t *self) {
   const damaged_t *damaged = self->context;
-  note_t *note = harness_board();
+  _Atomic int *unreadable = harness_board(); /* ranks whose call returned COLL_ERROR_SYSTEM */
   char *memory = mmap(NULL, (2 * SIZE + 2) * BLOCK_BYTES, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   PARTY_REQUIRE(memory != MAP_FAILED, "no memory");
@@ -89,16 +90,17 @@ static int pass_damaged_memory(party_rank_t *self) {
   PARTY_OK(party_call(self->comm, self->rank, &q, in, out, NULL));
   harness_barrier(); /* a failure of the next call ends this one on ranks that are still in it */
   if (self->rank == CULPRIT) damage_block(in, damaged->damage);
-  coll_status_t status = party_call(self->comm, self->rank, &q, in, out, NULL);
-  status = fail_for_certain(self, status);
+  outcome_t outcome = {.status = party_call(self->comm, self->rank, &q, in, out, NULL)};
+  fail_for_certain(self, &outcome);
+  coll_status_t status = outcome.status;
   const char *sentence = coll_last_error(self->comm);
-  if (status == COLL_ERROR_SYSTEM) atomic_fetch_add(&note->unreadable, 1);
+  if (status == COLL_ERROR_SYSTEM) atomic_fetch_add(unreadable, 1);
   PARTY_REQUIRE(status == COLL_ERROR_SYSTEM || status == COLL_ERROR_RANK_LOST, "%s: %s",
                 coll_status_string(status), sentence);
   PARTY_REQUIRE(strstr(sentence, "the buffer of rank 1: cannot read") != NULL,
                 "it does not name the buffer: %s", sentence);
   harness_barrier();
-  PARTY_REQUIRE(atomic_load(&note->unreadable) > 0, "no rank could not read");
+  PARTY_REQUIRE(atomic_load(unreadable) > 0, "no rank could not read");
   return 0;
 }
 
@@ -125,30 +127,30 @@ typedef struct death {
   int victim;
   coll_collective_t collective;
   const char *algo;
-  long steps; /* that the victim survives */
+  death_record_t *record;
 } death_t;
 
 /* Checks of every survivor after a failed call. */
-static int check_told(party_rank_t *self, int victim, coll_status_t status) {
-  const note_t *note = harness_board();
-  uint64_t now_ns = base_clock_now_ns(), ended_ns = atomic_load(&note->ended_ns);
+static int check_told(party_rank_t *self, int victim, death_record_t *record,
+                      const outcome_t *outcome) {
+  unsigned late_ms = death_note_failure(record, outcome->called_ns, outcome->returned_ns);
   char name[32];
   snprintf(name, sizeof name, "rank %d", victim);
   const char *sentence = coll_last_error(self->comm);
-  PARTY_REQUIRE(status == COLL_ERROR_RANK_LOST, "%s: %s", coll_status_string(status), sentence);
+  PARTY_REQUIRE(outcome->status == COLL_ERROR_RANK_LOST, "%s: %s",
+                coll_status_string(outcome->status), sentence);
   PARTY_REQUIRE(self->rank == victim || strstr(sentence + strlen("rank 0: "), name) != NULL,
                 "it names not %s: %s", name, sentence);
-  PARTY_REQUIRE(ended_ns == 0 || now_ns < ended_ns + GRACE_NS, "detected after %d ms",
-                (int)((now_ns - ended_ns) / MS_NS));
+  PARTY_REQUIRE(late_ms < DEATH_ALL_MS, "detected after %u ms", late_ms);
   PARTY_REQUIRE(coll_barrier(self->comm, NULL) == COLL_ERROR_RANK_LOST, "a call works");
   return 0;
 }
 
 /* Wraps the victim's transports, so that it kills itself after the given number of steps. */
-static void set_trap(party_rank_t *self, long steps) {
+static void set_trap(party_rank_t *self, death_record_t *record) {
   struct coll_comm *comm = self->comm;
   transport_t *trap = faults_wrap(comm->local, 1, 0);
-  faults_die_after(trap, steps);
+  faults_die(trap, record);
   for (int peer = 0; peer < self->size; peer++) {
     if (peer != self->rank) comm->world.routes[peer] = trap;
   }
@@ -162,7 +164,6 @@ static void *allocate(size_t bytes) {
 
 static int die_at_step(party_rank_t *self) {
   const death_t *death = self->context;
-  note_t *note = harness_board();
   char wrong[QUESTION_TEXT_BYTES];
   const question_t q = {.collective = death->collective,
                         .size = self->size,
@@ -180,21 +181,24 @@ static int die_at_step(party_rank_t *self) {
   self->comm->world.large_get_min = 1; /* even where copies through slots cost less */
   harness_barrier();                   /* all ranks have found that they can get from the victim */
   if (self->rank == death->victim) {
-    set_trap(self, death->steps);
-    atomic_store(&note->ended_ns, base_clock_now_ns());
+    set_trap(self, death->record);
     party_call(self->comm, self->rank, &q, in, out, NULL);
     self->comm = NULL; /* it exits without destroying the communicator: destroying is not dying */
+    death_stamp(death->record);
     return 0;
   }
-  coll_status_t status = party_call(self->comm, self->rank, &q, in, out, NULL);
-  if (status == COLL_OK) {
+  outcome_t outcome = {.called_ns = base_clock_now_ns()};
+  outcome.status = party_call(self->comm, self->rank, &q, in, out, NULL);
+  outcome.returned_ns = base_clock_now_ns();
+  if (outcome.status == COLL_OK) {
     PARTY_REQUIRE(question_answered(&q, self->rank, out, wrong), "%s", wrong);
     const char *used = coll_comm_algo_used(self->comm, q.collective);
     PARTY_REQUIRE(death->algo == NULL || strcmp(used, death->algo) == 0, "%s ran", used);
   } else {
     memset(in, 0xee, question_input_elements(&q, self->rank) * sizeof(float));
   }
-  return check_told(self, death->victim, fail_for_certain(self, status));
+  fail_for_certain(self, &outcome);
+  return check_told(self, death->victim, death->record, &outcome);
 }
 
 static void expect_survivors(int victim, const char *what, long step,
@@ -207,20 +211,27 @@ static void expect_survivors(int victim, const char *what, long step,
   }
 }
 
-/* Kills the victim at one step after the other, until it survives all of them; at a sample of them
- * under a sanitizer, which begins at another step in each call. */
+/* Returns whether the victim has survived so many steps, which were all. */
+static bool survives(death_t *death, long steps) {
+  harness_result_t result;
+  death->record = death_record_create(steps);
+  party_processes(SIZE, TIMEOUT_MS, die_at_step, death, &result);
+  expect_survivors(death->victim, death->algo == NULL ? "messages" : death->algo, steps, &result);
+  return result.ranks[death->victim].end == HARNESS_RETURNED;
+}
+
+/* The victim survives the call, dies in place of its first step, and in place of a sample of them.
+ */
 static void die_through(death_t death) {
-  enum { STEPS_MAX = 200 };
-  static unsigned calls;
-  long stride = (long)harness_stride(HARNESS_MOMENTS);
-  for (death.steps = calls++ % stride; death.steps < STEPS_MAX; death.steps += stride) {
-    harness_result_t result;
-    party_processes(SIZE, TIMEOUT_MS, die_at_step, &death, &result);
-    expect_survivors(death.victim, death.algo == NULL ? "messages" : death.algo, death.steps,
-                     &result);
-    if (result.ranks[death.victim].end == HARNESS_RETURNED) return;
+  static unsigned number;
+  cr_assert(survives(&death, -1));
+  const death_record_t *all = death.record;
+  cr_assert(all->step_count > 0 && all->step_count <= DEATH_STEPS_MAX, "%ld steps",
+            all->step_count);
+  cr_assert_not(survives(&death, 0));
+  for (long step = 1; step < all->step_count; step++) {
+    if (death_takes(all, step, &number)) survives(&death, step);
   }
-  cr_assert_fail("collective %d takes more than %d steps", (int)death.collective, STEPS_MAX);
 }
 
 /* Without a root all ranks do the same, and one victim is enough. */
@@ -273,7 +284,7 @@ Test(get_failures, at_every_step_of_alltoallv) {
 /* ---- the end of a rank during large calls ---------------------------------------------------*/
 
 enum { LARGE_RANKS = 4 };
-#define LARGE_BLOCK (((size_t)16 << 20) / HARNESS_PATIENCE / 8) /* words: 64 MiB in total */
+static size_t large_words; /* of a block of 8 MiB: more than a second-level cache holds */
 
 typedef struct ending {
   int victim;
@@ -282,16 +293,16 @@ typedef struct ending {
   bool sends; /* large messages, instead of an allgather */
   uint64_t seed;
   coll_comm_t comm; /* of the rank that ends */
+  death_record_t *record;
 } ending_t;
 
 static void *end_soon(void *argument) {
   const ending_t *ending = argument;
-  note_t *note = harness_board();
   uint64_t random = ending->seed;
   uint64_t delay_us = (uint64_t)random_below(&random, 60000 * HARNESS_PATIENCE);
   base_clock_sleep_ns(1000u * delay_us);
-  atomic_store(&note->ended_ns, base_clock_now_ns());
-  if (!ending->aborts) raise(SIGKILL);
+  if (!ending->aborts) death_now(ending->record);
+  death_stamp(ending->record);
   coll_comm_abort(ending->comm);
   return NULL;
 }
@@ -301,12 +312,12 @@ static uint64_t word_of(int rank, uint64_t call) {
 }
 
 static void fill_block(uint64_t *block, uint64_t first) {
-  for (size_t i = 0; i < LARGE_BLOCK; i++) block[i] = first + i;
+  for (size_t i = 0; i < large_words; i++) block[i] = first + i;
 }
 
 static bool is_block(const uint64_t *block, uint64_t first) {
   uint64_t difference = 0;
-  for (size_t i = 0; i < LARGE_BLOCK; i++) difference |= block[i] ^ (first + i);
+  for (size_t i = 0; i < large_words; i++) difference |= block[i] ^ (first + i);
   return difference == 0;
 }
 
@@ -315,8 +326,8 @@ static coll_status_t shift(party_rank_t *self, const uint64_t *own, uint64_t *ou
   int next = (self->rank + 1) % self->size, previous = (self->rank + self->size - 1) % self->size;
   coll_status_t status = coll_group_start();
   if (status != COLL_OK) return status;
-  coll_send(own, LARGE_BLOCK, COLL_UINT64, next, self->comm, NULL);
-  coll_recv(out + (size_t)previous * LARGE_BLOCK, LARGE_BLOCK, COLL_UINT64, previous, self->comm,
+  coll_send(own, large_words, COLL_UINT64, next, self->comm, NULL);
+  coll_recv(out + (size_t)previous * large_words, large_words, COLL_UINT64, previous, self->comm,
             NULL);
   return coll_group_end();
 }
@@ -324,18 +335,20 @@ static coll_status_t shift(party_rank_t *self, const uint64_t *own, uint64_t *ou
 /* Allgathers (or shifts) blocks that change from call to call, until one fails. Then the block is
  * overwritten at once: a peer that still reads it must not take it for the call's. */
 static int gather_until_failure(party_rank_t *self, uint64_t *in, uint64_t *out, bool in_place,
-                                coll_status_t *status) {
+                                outcome_t *outcome) {
   bool shifts = ((const ending_t *)self->context)->sends;
   int previous = (self->rank + self->size - 1) % self->size;
-  uint64_t *own = in_place ? out + (size_t)self->rank * LARGE_BLOCK : in;
-  for (uint64_t call = 0; *status == COLL_OK; call++) {
+  uint64_t *own = in_place ? out + (size_t)self->rank * large_words : in;
+  for (uint64_t call = 0; outcome->status == COLL_OK; call++) {
     fill_block(own, word_of(self->rank, call));
-    *status = shifts ? shift(self, own, out)
-                     : coll_allgather(own, out, LARGE_BLOCK, COLL_UINT64, self->comm, NULL);
-    if (*status != COLL_OK) memset(own, 0xee, LARGE_BLOCK * sizeof *own);
-    for (int rank = 0; rank < self->size && *status == COLL_OK; rank++) {
+    outcome->called_ns = base_clock_now_ns();
+    outcome->status = shifts ? shift(self, own, out)
+                             : coll_allgather(own, out, large_words, COLL_UINT64, self->comm, NULL);
+    outcome->returned_ns = base_clock_now_ns();
+    if (outcome->status != COLL_OK) memset(own, 0xee, large_words * sizeof *own);
+    for (int rank = 0; rank < self->size && outcome->status == COLL_OK; rank++) {
       if (shifts && rank != previous) continue;
-      PARTY_REQUIRE(is_block(out + (size_t)rank * LARGE_BLOCK, word_of(rank, call)),
+      PARTY_REQUIRE(is_block(out + (size_t)rank * large_words, word_of(rank, call)),
                     "call %d returned COLL_OK with a wrong block of rank %d", (int)call, rank);
     }
   }
@@ -345,37 +358,43 @@ static int gather_until_failure(party_rank_t *self, uint64_t *in, uint64_t *out,
 static int end_within_call(party_rank_t *self) {
   ending_t *ending = self->context;
   pthread_t ender;
-  coll_status_t status = COLL_OK;
-  uint64_t *in = allocate(LARGE_BLOCK * sizeof *in);
-  uint64_t *out = allocate(LARGE_BLOCK * LARGE_RANKS * sizeof *out);
+  outcome_t outcome = {.status = COLL_OK};
+  large_words = ((size_t)8 << 20) / 8 / (size_t)HARNESS_PATIENCE;
+  uint64_t *in = allocate(large_words * sizeof *in);
+  uint64_t *out = allocate(large_words * LARGE_RANKS * sizeof *out);
   bool ends = self->rank == ending->victim;
   PARTY_REQUIRE(self->comm->world.gets, "it cannot get");
   PARTY_OK(coll_comm_algo_set(self->comm, COLL_ALLGATHER, ending->algo));
   harness_barrier();
   ending->comm = self->comm;
   if (ends) pthread_create(&ender, NULL, end_soon, ending);
-  PARTY_TRY(gather_until_failure(self, in, out, ending->seed % 2 == 0, &status));
-  PARTY_TRY(check_told(self, ending->victim, status));
+  PARTY_TRY(gather_until_failure(self, in, out, ending->seed % 2 == 0, &outcome));
+  PARTY_TRY(check_told(self, ending->victim, ending->record, &outcome));
   if (ends) pthread_join(ender, NULL);
   free(in);
   free(out);
   return 0;
 }
 
+/* Returns how late that was named. */
+static uint64_t end_once(bool aborts, int number) {
+  harness_result_t result;
+  ending_t ending = {.victim = number % LARGE_RANKS,
+                     .aborts = aborts,
+                     .algo = number % 3 == 0 ? NULL : "mapped",
+                     .sends = number % 4 == 3,
+                     .seed = (uint64_t)(number + 1),
+                     .record = death_record_create(-1)};
+  party_processes(LARGE_RANKS, TIMEOUT_MS, end_within_call, &ending, &result);
+  expect_survivors(aborts ? -1 : ending.victim, "seed", (long)ending.seed, &result);
+  if (!aborts) cr_assert_eq(result.ranks[ending.victim].end, HARNESS_KILLED, "%s", result.text);
+  return ending.record->late_ns;
+}
+
 static void end_often(bool aborts, int times) {
   if (!can_run()) cr_skip_test("the system forbids such reads");
   if (harness_full()) times *= 3;
-  for (int i = 0; i < times; i++) {
-    harness_result_t result;
-    ending_t ending = {.victim = i % LARGE_RANKS,
-                       .aborts = aborts,
-                       .algo = i % 3 == 0 ? NULL : "mapped",
-                       .sends = i % 4 == 3,
-                       .seed = (uint64_t)(i + 1)};
-    party_processes(LARGE_RANKS, TIMEOUT_MS, end_within_call, &ending, &result);
-    expect_survivors(aborts ? -1 : ending.victim, "seed", (long)ending.seed, &result);
-    if (!aborts) cr_assert_eq(result.ranks[ending.victim].end, HARNESS_KILLED, "%s", result.text);
-  }
+  for (int i = 0; i < times; i++) end_once(aborts, i);
 }
 
 Test(get_failures, of_a_rank_killed_within_large_calls) {
@@ -384,4 +403,12 @@ Test(get_failures, of_a_rank_killed_within_large_calls) {
 
 Test(get_failures, of_a_rank_that_aborts_within_large_calls) {
   end_often(true, 8);
+}
+
+Test(timing_get, a_death_is_named_soon) {
+  enum { DEATHS = 30 };
+  uint64_t late_ns[DEATHS];
+  if (!can_run()) cr_skip_test("the system forbids such reads");
+  for (int i = 0; i < DEATHS; i++) late_ns[i] = end_once(false, i);
+  cr_assert(death_check_times("comm get", late_ns, DEATHS));
 }

@@ -3,7 +3,6 @@
  */
 #include "harness/faults.h"
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,8 +20,8 @@ typedef struct faults {
   uint64_t random;
   int refuse_percent;
   bool hides, are_threads;
-  int exposed;     /* buffers that peers may fetch */
-  long steps_left; /* steps until it kills itself; negative: never */
+  int exposed;           /* buffers that peers may fetch */
+  death_record_t *death; /* or NULL: it never kills itself */
 } faults_t;
 
 static faults_t *self_of(transport_t *t) {
@@ -34,12 +33,12 @@ static transport_t *inner_of(transport_t *t) {
 }
 
 static bool refuses(faults_t *f) {
-  if (f->steps_left == 0) raise(SIGKILL);
+  if (f->death != NULL) death_before_step(f->death);
   return random_below(&f->random, 100) < f->refuse_percent;
 }
 
-static coll_status_t count(faults_t *f, coll_status_t status, bool done) {
-  if (status == COLL_OK && done && f->steps_left > 0) f->steps_left--;
+static coll_status_t count(faults_t *f, death_step_t kind, coll_status_t status, bool done) {
+  if (status == COLL_OK && done && f->death != NULL) death_after_step(f->death, kind);
   return status;
 }
 
@@ -70,7 +69,7 @@ static coll_status_t faults_send(transport_port_t *outer, const void *data,
   *done = false;
   if (refuses(self_of(outer->transport))) return COLL_OK;
   coll_status_t status = ops_of(port)->send(port->inner, data, head, done);
-  return count(self_of(outer->transport), status, *done);
+  return count(self_of(outer->transport), DEATH_SEND, status, *done);
 }
 
 static coll_status_t faults_recv(transport_port_t *outer, void *data, size_t capacity,
@@ -79,7 +78,7 @@ static coll_status_t faults_recv(transport_port_t *outer, void *data, size_t cap
   *done = false;
   if (refuses(self_of(outer->transport))) return COLL_OK;
   coll_status_t status = ops_of(port)->recv(port->inner, data, capacity, head, done);
-  return count(self_of(outer->transport), status, *done);
+  return count(self_of(outer->transport), DEATH_RECV, status, *done);
 }
 
 static coll_status_t faults_peek(transport_port_t *outer, const void **data, transport_head_t *head,
@@ -92,7 +91,7 @@ static coll_status_t faults_peek(transport_port_t *outer, const void **data, tra
 
 static coll_status_t faults_take(transport_port_t *outer) {
   const port_t *port = port_at(outer);
-  return count(self_of(outer->transport), ops_of(port)->take(port->inner), true);
+  return count(self_of(outer->transport), DEATH_TAKE, ops_of(port)->take(port->inner), true);
 }
 
 static coll_status_t faults_signal(transport_port_t *outer, const flight_call_t *call, bool *done) {
@@ -100,7 +99,7 @@ static coll_status_t faults_signal(transport_port_t *outer, const flight_call_t 
   *done = false;
   if (refuses(self_of(outer->transport))) return COLL_OK;
   coll_status_t status = ops_of(port)->signal(port->inner, call, done);
-  return count(self_of(outer->transport), status, *done);
+  return count(self_of(outer->transport), DEATH_SIGNAL, status, *done);
 }
 
 static coll_status_t faults_wait(transport_port_t *outer, flight_call_t *call, bool *arrived) {
@@ -108,7 +107,7 @@ static coll_status_t faults_wait(transport_port_t *outer, flight_call_t *call, b
   *arrived = false;
   if (refuses(self_of(outer->transport))) return COLL_OK;
   coll_status_t status = ops_of(port)->wait(port->inner, call, arrived);
-  return count(self_of(outer->transport), status, *arrived);
+  return count(self_of(outer->transport), DEATH_WAIT, status, *arrived);
 }
 
 static bool faults_signaled(transport_port_t *outer) {
@@ -133,7 +132,7 @@ static coll_status_t faults_mcast_send(transport_t *t, const void *data,
   *done = false;
   if (refuses(self_of(t))) return COLL_OK;
   coll_status_t status = inner_of(t)->ops->mcast_send(inner_of(t), data, head, done);
-  return count(self_of(t), status, *done);
+  return count(self_of(t), DEATH_MCAST_SEND, status, *done);
 }
 
 static coll_status_t faults_mcast_peek(transport_t *t, int peer, const void **data,
@@ -144,7 +143,7 @@ static coll_status_t faults_mcast_peek(transport_t *t, int peer, const void **da
 }
 
 static coll_status_t faults_mcast_take(transport_t *t, int peer) {
-  return count(self_of(t), inner_of(t)->ops->mcast_take(inner_of(t), peer), true);
+  return count(self_of(t), DEATH_MCAST_TAKE, inner_of(t)->ops->mcast_take(inner_of(t), peer), true);
 }
 
 static coll_status_t faults_address(transport_t *t, const void *ptr, size_t bytes,
@@ -167,14 +166,14 @@ static bool faults_peer_gets(transport_t *t, int peer) {
 static coll_status_t faults_get(transport_t *t, int peer, void *dst, uint64_t address, size_t bytes,
                                 bool *done) {
   faults_t *f = self_of(t);
-  if (f->steps_left == 0) raise(SIGKILL);
+  if (f->death != NULL) death_before_step(f->death);
   if (!f->are_threads) {
     coll_status_t status = f->inner->ops->get(f->inner, peer, dst, address, bytes, done);
-    return count(f, status, *done);
+    return count(f, DEATH_GET, status, *done);
   }
   memcpy(dst, (const void *)(uintptr_t)address, bytes);
   *done = true;
-  return count(f, COLL_OK, true);
+  return count(f, DEATH_GET, COLL_OK, true);
 }
 
 /* ---- fetches, of ranks that are threads: copies in parts */
@@ -378,10 +377,9 @@ transport_t *faults_wrap(transport_t *inner, uint64_t seed, int refuse_percent) 
   f->inner = inner;
   f->random = seed;
   f->refuse_percent = refuse_percent;
-  f->steps_left = -1;
   return &f->transport;
 }
 
-void faults_die_after(transport_t *t, long steps) {
-  self_of(t)->steps_left = steps;
+void faults_die(transport_t *t, death_record_t *death) {
+  self_of(t)->death = death;
 }

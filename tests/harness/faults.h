@@ -8,6 +8,7 @@
 
 #include <stdint.h>
 
+#include "harness/death.h"
 #include "transport/ops.h"
 
 /* Wraps `inner` and takes ownership of it. refuse_percent: the share of calls that return "not
@@ -21,7 +22,7 @@ void faults_hide_memory(transport_t *t, bool hides);
 /* The fetches of all ends that were done. */
 unsigned long faults_fetches(void);
 
-/* After `steps` messages, signals and gets, the process kills itself (SIGKILL) at the next one. */
-void faults_die_after(transport_t *t, long steps);
+/* Messages, signals and gets are steps of the victim. */
+void faults_die(transport_t *t, death_record_t *death);
 
 #endif
