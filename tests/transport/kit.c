@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "harness/harness.h"
-
-#define TIMEOUT_MS 20000
+#include "harness/sample.h"
+#include "transport/wire.h"
 
 coll_status_t transport_kit_private_alloc(size_t bytes, void **ptr) {
   *ptr = calloc(1, bytes);
@@ -47,24 +47,32 @@ static int run_case(int rank, int size, void *context) {
   return 0;
 }
 
+/* Longer than a sleep that nothing ends, so that the case itself says what it missed. */
+static int timeout_ms(void) {
+  return (int)(3 * wire_limit_ns / 1000000);
+}
+
 void transport_kit_threads(const transport_fixture_t *fixture, int size, transport_case_t body) {
   transport_t *ends[HARNESS_RANKS_MAX] = {NULL};
   harness_result_t result;
   if (size > fixture->size_max) size = fixture->size_max;
   cr_assert_eq(fixture->make(size, ends), COLL_OK, "%s", base_last_error());
   job_t job = {fixture, body, ends};
-  cr_assert(harness_run_threads(size, TIMEOUT_MS, run_case, &job, &result), "%s", result.text);
+  cr_assert(harness_run_threads(size, timeout_ms(), run_case, &job, &result), "%s", result.text);
 }
 
 void transport_kit_processes(const transport_fixture_t *fixture, int size, transport_case_t body) {
   harness_result_t result;
   job_t job = {fixture, body, NULL};
-  cr_assert(harness_run(size, TIMEOUT_MS, run_case, &job, &result), "%s", result.text);
+  bool good = HARNESS_BUILD == HARNESS_THREAD
+                  ? harness_run_threads(size, timeout_ms(), run_case, &job, &result)
+                  : harness_run(size, timeout_ms(), run_case, &job, &result);
+  cr_assert(good, "%s", result.text);
 }
 
 void transport_kit_with_death(const transport_fixture_t *fixture, int size, transport_case_t body) {
   harness_result_t result;
   job_t job = {fixture, body, NULL};
-  cr_assert_not(harness_run(size, TIMEOUT_MS, run_case, &job, &result));
+  cr_assert_not(harness_run(size, timeout_ms(), run_case, &job, &result));
   cr_assert_str_eq(result.text, "rank 0 was killed by signal 9");
 }

@@ -10,6 +10,7 @@
 
 #include "harness/harness.h"
 #include "transport/ops.h"
+#include "transport/wire.h"
 
 /* How a test creates connected transports. */
 typedef struct transport_fixture {
@@ -39,7 +40,9 @@ coll_status_t transport_kit_private_release(void *ptr);
  * NULL. */
 typedef int (*transport_case_t)(const transport_fixture_t *fixture, transport_t **end);
 
-/* Runs the case on all ranks and fails the running Criterion test with the ranks' messages. */
+/* Runs the case on all ranks and fails the running Criterion test with the ranks' messages. Under
+ * ThreadSanitizer, which does not see other processes, all are threads: the second function has
+ * each join. */
 void transport_kit_threads(const transport_fixture_t *fixture, int size, transport_case_t body);
 void transport_kit_processes(const transport_fixture_t *fixture, int size, transport_case_t body);
 
@@ -237,6 +240,27 @@ int transport_case_pending_out(const transport_fixture_t *fixture, transport_t *
     run(&(fixture), 4, transport_case_stopped_fetches); \
   }
 
+/* How soon sleepers are woken and deaths detected. */
+#define TRANSPORT_KIT_TIMES(suite, fixture, run)              \
+  Test(timing_##suite, sleepers_are_woken_in_time) {          \
+    wire_measure(1000);                                       \
+    run(&(fixture), 2, transport_case_wakes);                 \
+    run(&(fixture), 2, transport_case_no_missed_wake);        \
+    run(&(fixture), 2, transport_case_wakes_for_room);        \
+    run(&(fixture), 2, transport_case_wakes_for_signal_room); \
+    run(&(fixture), 2, transport_case_abort_wakes);           \
+    run(&(fixture), 2, transport_case_sleep_ends);            \
+  }
+
+#define TRANSPORT_KIT_DEATH(suite, fixture)                        \
+  Test(suite, detects_a_death) {                                   \
+    transport_kit_with_death(&(fixture), 3, transport_case_death); \
+  }                                                                \
+  Test(timing_##suite, a_death_is_detected_in_time) {              \
+    wire_measure(2000);                                            \
+    transport_kit_with_death(&(fixture), 3, transport_case_death); \
+  }
+
 #define TRANSPORT_KIT(suite, fixture)                                       \
   TRANSPORT_KIT_ANY(suite##_threads, fixture, transport_kit_threads, 2)     \
   TRANSPORT_KIT_PEERS(suite##_threads, fixture, transport_kit_threads)      \
@@ -244,8 +268,8 @@ int transport_case_pending_out(const transport_fixture_t *fixture, transport_t *
   TRANSPORT_KIT_ANY(suite##_processes, fixture, transport_kit_processes, 2) \
   TRANSPORT_KIT_PEERS(suite##_processes, fixture, transport_kit_processes)  \
   TRANSPORT_KIT_MCAST(suite##_processes, fixture, transport_kit_processes)  \
-  Test(suite##_processes, detects_a_death) {                                \
-    transport_kit_with_death(&(fixture), 3, transport_case_death);          \
-  }
+  TRANSPORT_KIT_TIMES(suite##_threads, fixture, transport_kit_threads)      \
+  TRANSPORT_KIT_TIMES(suite##_processes, fixture, transport_kit_processes)  \
+  TRANSPORT_KIT_DEATH(suite##_processes, fixture)
 
 #endif

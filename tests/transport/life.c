@@ -6,8 +6,6 @@
 #include "transport/kit.h"
 #include "transport/wire.h"
 
-#define SECOND_NS (UINT64_C(1000000000) * HARNESS_PATIENCE)
-
 int transport_case_slots(const transport_fixture_t *fixture, transport_t **end) {
   (void)fixture;
   const transport_ops_t *ops = (*end)->ops;
@@ -132,10 +130,11 @@ int transport_case_scratch(const transport_fixture_t *fixture, transport_t **end
 static int expect_state(transport_t *t, int peer, transport_peer_state_t state) {
   uint64_t begin = base_clock_now_ns();
   while (t->ops->peer_state(t, peer) != state) {
-    WIRE_REQUIRE(base_clock_now_ns() - begin < 2 * SECOND_NS, "rank %d sees rank %d in state %d",
+    WIRE_REQUIRE(base_clock_now_ns() - begin < wire_wake_ns, "rank %d sees rank %d in state %d",
                  t->rank, peer, (int)t->ops->peer_state(t, peer));
     base_clock_sleep_ns(1000000);
   }
+  wire_print("the end of a rank is detected", base_clock_now_ns() - begin);
   return 0;
 }
 
@@ -204,9 +203,9 @@ static bool is_reason(const transport_reason_t *reason, int number, int size) {
 }
 
 static int wait_for_abort(transport_t *t, transport_reason_t *reason) {
-  uint64_t begin = base_clock_now_ns();
+  uint64_t deadline = wire_deadline_ns();
   while (!t->ops->aborted(t, reason)) {
-    WIRE_REQUIRE(base_clock_now_ns() - begin < SECOND_NS, "rank %d saw no abort", t->rank);
+    WIRE_REQUIRE(base_clock_now_ns() < deadline, "rank %d saw no abort", t->rank);
     wire_pause();
   }
   WIRE_REQUIRE(atomic_load(t->abort_word) != 0, "rank %d has no abort_word set", t->rank);
@@ -288,13 +287,14 @@ int transport_case_abort_wakes(const transport_fixture_t *fixture, transport_t *
   if (t->rank == 0) {
     WIRE_REQUIRE(pthread_create(&thread, NULL, abort_thread, &job) == 0, "no thread");
   }
-  while (!t->ops->aborted(t, &reason) && base_clock_now_ns() - begin < 2 * SECOND_NS) {
-    t->ops->sleep(t, 2 * SECOND_NS);
+  while (!t->ops->aborted(t, &reason) && base_clock_now_ns() - begin < 2 * wire_wake_ns) {
+    t->ops->sleep(t, 2 * wire_wake_ns);
     t->ops->disarm(t);
     if (!t->ops->aborted(t, &reason)) t->ops->arm(t);
   }
   uint64_t slept = base_clock_now_ns() - begin;
   if (t->rank == 0) pthread_join(thread, NULL);
-  WIRE_REQUIRE(slept < SECOND_NS, "rank %d slept through the abort", t->rank);
+  WIRE_REQUIRE(slept < wire_wake_ns, "rank %d slept through the abort", t->rank);
+  wire_print("a sleeper is woken for an abort", slept);
   return 0;
 }

@@ -13,7 +13,6 @@
 #include "transport/wire.h"
 
 #define DELAY_US 100
-#define SECOND_NS (UINT64_C(1000000000) * HARNESS_PATIENCE)
 
 /* ---- fixtures -------------------------------------------------------------------------------*/
 
@@ -41,7 +40,7 @@ static coll_status_t join_as(int rank, int size, void *board, unsigned delay_us,
                              .names = names,
                              .session = 4711,
                              .secret = &secret,
-                             .deadline_ns = base_clock_now_ns() + 10 * SECOND_NS,
+                             .deadline_ns = wire_deadline_ns(),
                              .fabric = fabric,
                              .has_fabric = has_fabric};
   return transport_tcp_create(&listener, &group, end);
@@ -94,14 +93,13 @@ TRANSPORT_KIT_PEERS(fabric_at_once, at_once, transport_kit_processes)
 TRANSPORT_KIT_ANY(fabric_tree, tree, transport_kit_processes, 4)
 TRANSPORT_KIT_PEERS(fabric_tree, tree, transport_kit_processes)
 TRANSPORT_KIT_PEERS(fabric_of_some, without_1, transport_kit_processes)
+TRANSPORT_KIT_TIMES(fabric_processes, all, transport_kit_processes)
 
 TRANSPORT_KIT_FETCHES(fabric_threads, all, transport_kit_threads)
 TRANSPORT_KIT_FETCHES(fabric_processes, all, transport_kit_processes)
 TRANSPORT_KIT_FETCHES(fabric_tree, tree, transport_kit_processes)
 
-Test(fabric_processes, detects_a_death) {
-  transport_kit_with_death(&all, 3, transport_case_death);
-}
+TRANSPORT_KIT_DEATH(fabric_processes, all)
 
 /* ---- switching ------------------------------------------------------------------------------*/
 
@@ -155,7 +153,7 @@ static int send_last(transport_t *t) {
 }
 
 static int receive_last(transport_t *t, transport_peer_state_t state) {
-  uint64_t deadline_ns = base_clock_now_ns() + 5 * SECOND_NS;
+  uint64_t deadline_ns = wire_deadline_ns();
   while (t->ops->peer_state(t, 0) == TRANSPORT_PEER_HERE && base_clock_now_ns() < deadline_ns) {
     wire_pause();
   }
@@ -215,7 +213,7 @@ static int case_aborts(const transport_fixture_t *fixture, transport_t **end) {
   (void)fixture;
   transport_t *t = *end;
   transport_reason_t reason = {.failed_rank = 2, .status = COLL_ERROR_MISMATCH, .text = "why"};
-  uint64_t deadline_ns = base_clock_now_ns() + 5 * SECOND_NS;
+  uint64_t deadline_ns = wire_deadline_ns();
   WIRE_TRY(run_rounds(t, 1));
   if (t->rank == 1) {
     base_clock_sleep_ns(base_clock_now_ns() % (DELAY_US * 2000));
@@ -241,7 +239,7 @@ Test(fabric_switch, aborts_while_it_switches) {
 static int case_fails(const transport_fixture_t *fixture, transport_t **end) {
   (void)fixture;
   transport_t *t = *end;
-  uint64_t deadline_ns = base_clock_now_ns() + 5 * SECOND_NS;
+  uint64_t deadline_ns = wire_deadline_ns();
   for (uint64_t i = 0; t->rank == 0 && i < 3; i++) {
     WIRE_TRY(wire_send(t, 1, CHANNEL, i, WIRE_BYTES_MAX - 7));
   }

@@ -126,13 +126,13 @@ Test(mesh, waits_for_a_stopped_rank_until_the_deadline, .timeout = 60) {
   open_two(meshes, names);
   fill_queue(&names[1]);
   for (int waiting = 0; waiting < 2; waiting++) {
-    uint64_t began_ns = base_clock_now_ns(), deadline_ns = began_ns + 700 * MS_NS;
+    uint64_t deadline_ns = base_clock_now_ns() + 700 * MS_NS;
     coll_status_t status =
         waiting == 0 ? shm_mesh_send_until(&meshes[0], 1, &note, STDOUT_FILENO, deadline_ns)
                      : shm_mesh_await(&meshes[1], 0, deadline_ns, &note, &fd);
     cr_assert_eq(status, COLL_ERROR_TIMEOUT, "%s", base_last_error());
     cr_assert_not_null(strstr(base_last_error(), "is it stopped?"), "%s", base_last_error());
-    cr_assert_lt(base_clock_now_ns() - began_ns, 5000 * MS_NS);
+    cr_assert_geq(base_clock_now_ns(), deadline_ns);
   }
   close_two(meshes);
 }
@@ -189,7 +189,7 @@ static coll_status_t fail_at_third_check(void *context) {
   return base_fail(COLL_ERROR_RANK_LOST, "rank 0: rank 5 died");
 }
 
-Test(mesh, stops_waiting_when_creation_failed_elsewhere, .timeout = 60) {
+Test(mesh, stops_waiting_when_creation_failed_elsewhere, .timeout = 180) {
   shm_mesh_t meshes[2];
   shm_mesh_name_t names[2];
   shm_note_t note = {.kind = SHM_NOTE_SEGMENT};
@@ -200,12 +200,12 @@ Test(mesh, stops_waiting_when_creation_failed_elsewhere, .timeout = 60) {
     failure_t failure = {0};
     const transport_watch_t watch = {.fd = -1, .check = fail_at_third_check, .context = &failure};
     meshes[waiting].watch = &watch;
-    uint64_t began_ns = base_clock_now_ns(), deadline_ns = began_ns + 20000 * MS_NS;
+    uint64_t began_ns = base_clock_now_ns(), deadline_ns = began_ns + 120000 * MS_NS;
     coll_status_t status = waiting == 0 ? shm_mesh_send_until(&meshes[0], 1, &note, -1, deadline_ns)
                                         : shm_mesh_await(&meshes[1], 0, deadline_ns, &note, &fd);
     cr_assert_eq(status, COLL_ERROR_RANK_LOST, "%s", base_last_error());
     cr_assert_str_eq(base_last_error(), "rank 0: rank 5 died");
-    cr_assert_lt(base_clock_now_ns() - began_ns, 5000 * MS_NS);
+    cr_assert_lt(base_clock_now_ns() - began_ns, 60000 * MS_NS);
   }
   close_two(meshes);
 }
@@ -226,7 +226,7 @@ static pid_t start_holder(int segment, int first, int ready[2]) {
 }
 
 static bool ends_soon(int segment, int rank) {
-  uint64_t deadline_ns = base_clock_now_ns() + 5000 * MS_NS;
+  uint64_t deadline_ns = base_clock_now_ns() + 30000 * MS_NS;
   while (!shm_presence_has_ended(segment, rank)) {
     if (base_clock_now_ns() > deadline_ns) return false;
     base_clock_sleep_ns(MS_NS);

@@ -12,6 +12,7 @@
 #include "transport/packet_fabric.h"
 #include "transport/shm/shm.h"
 #include "transport/tcp/tcp.h"
+#include "transport/wire.h"
 
 enum { HOSTS = 2, DELAY_US = 100 };
 
@@ -76,13 +77,12 @@ static coll_status_t join(int rank, int size, void *board, transport_t **end) {
   COLL_TRY(transport_listen(&listener, &names[rank]));
   harness_barrier();
   const base_secret_t secret = {.bytes = {47, 11}};
-  const transport_group_t group = {
-      .rank = rank,
-      .size = size,
-      .names = names,
-      .session = 4711,
-      .secret = &secret,
-      .deadline_ns = base_clock_now_ns() + UINT64_C(10000000000) * HARNESS_PATIENCE};
+  const transport_group_t group = {.rank = rank,
+                                   .size = size,
+                                   .names = names,
+                                   .session = 4711,
+                                   .secret = &secret,
+                                   .deadline_ns = wire_deadline_ns()};
   return transport_connect(&listener, &group, end);
 }
 
@@ -120,7 +120,6 @@ TRANSPORT_KIT_ANY(mixed_fabric, with_fabric, transport_kit_threads, 2)
 TRANSPORT_KIT_PEERS(mixed_fabric, with_fabric, transport_kit_threads)
 TRANSPORT_KIT_ANY(mixed_processes, two_hosts, transport_kit_processes, 2)
 TRANSPORT_KIT_PEERS(mixed_processes, two_hosts, transport_kit_processes)
+TRANSPORT_KIT_TIMES(mixed_processes, two_hosts, transport_kit_processes)
 
-Test(mixed_processes, detects_a_death) {
-  transport_kit_with_death(&two_hosts, 3, transport_case_death);
-}
+TRANSPORT_KIT_DEATH(mixed_processes, two_hosts)

@@ -38,7 +38,7 @@ static coll_status_t shm_join(int rank, int size, void *board, transport_t **end
   shm_mesh_name_t *names = board;
   shm_mesh_t mesh;
   transport_get_permit(getppid());
-  uint64_t deadline_ns = base_clock_now_ns() + UINT64_C(10000000000) * HARNESS_PATIENCE;
+  uint64_t deadline_ns = wire_deadline_ns();
   COLL_TRY(shm_mesh_listen(&mesh, &names[rank]));
   harness_barrier();
   COLL_TRY(shm_mesh_join(&mesh, rank, size, names, 4711));

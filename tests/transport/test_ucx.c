@@ -15,8 +15,6 @@
 #include "transport/ucx/ucx.h"
 #include "transport/wire.h"
 
-#define SECOND_NS (UINT64_C(1000000000) * HARNESS_PATIENCE)
-
 static void need_ucx(void) {
   tcp_fabric_t *fabric;
 #ifdef __SANITIZE_THREAD__
@@ -47,7 +45,7 @@ static coll_status_t join(int rank, int size, void *board, transport_t **end) {
                              .names = names,
                              .session = 4711,
                              .secret = &secret,
-                             .deadline_ns = base_clock_now_ns() + 10 * SECOND_NS,
+                             .deadline_ns = wire_deadline_ns(),
                              .fabric = fabric,
                              .has_fabric = has_fabric};
   return transport_tcp_create(&listener, &group, end);
@@ -68,10 +66,9 @@ TRANSPORT_KIT_PEERS(ucx_threads, fixture, transport_kit_threads)
 TestSuite(ucx_processes, .init = need_ucx);
 TRANSPORT_KIT_ANY(ucx_processes, fixture, transport_kit_processes, 2)
 TRANSPORT_KIT_PEERS(ucx_processes, fixture, transport_kit_processes)
+TRANSPORT_KIT_TIMES(ucx_processes, fixture, transport_kit_processes)
 
-Test(ucx_processes, detects_a_death) {
-  transport_kit_with_death(&fixture, 3, transport_case_death);
-}
+TRANSPORT_KIT_DEATH(ucx_processes, fixture)
 
 /* ---- order ----------------------------------------------------------------------------------*/
 

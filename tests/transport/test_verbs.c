@@ -10,6 +10,7 @@
 #include "transport/verbs/choose.h"
 #include "transport/verbs/end.h"
 #include "transport/verbs/verbs.h"
+#include "transport/wire.h"
 
 static tcp_fabric_t *joined; /* of this process */
 
@@ -20,7 +21,7 @@ static coll_status_t join(int rank, int size, void *board, transport_t **end) {
   tcp_listener_t listener;
   tcp_fabric_t *fabric;
   bool has_fabric[HARNESS_RANKS_MAX];
-  uint64_t deadline_ns = base_clock_now_ns() + UINT64_C(10000000000) * HARNESS_PATIENCE;
+  uint64_t deadline_ns = wire_deadline_ns();
   for (int peer = 0; peer < size; peer++) has_fabric[peer] = true;
   COLL_TRY(tcp_listen(&listener, "", &names[rank]));
   COLL_TRY(transport_verbs_open(&fabric));
@@ -66,6 +67,7 @@ TRANSPORT_KIT_ANY(verbs_threads, fixture, transport_kit_threads, 2)
 TRANSPORT_KIT_PEERS(verbs_threads, fixture, transport_kit_threads)
 TRANSPORT_KIT_ANY(verbs_processes, fixture, transport_kit_processes, 2)
 TRANSPORT_KIT_PEERS(verbs_processes, fixture, transport_kit_processes)
+TRANSPORT_KIT_TIMES(verbs_processes, fixture, transport_kit_processes)
 
 TRANSPORT_KIT_FETCHES(verbs_threads, fixture, transport_kit_threads)
 TRANSPORT_KIT_FETCHES(verbs_processes, fixture, transport_kit_processes)
@@ -121,9 +123,7 @@ Test(verbs_rails, others_carry_what_a_queue_pair_fails_to) {
   transport_kit_processes(&failing_rails, 2, transport_case_fetches);
 }
 
-Test(verbs_processes, detects_a_death) {
-  transport_kit_with_death(&fixture, 3, transport_case_death);
-}
+TRANSPORT_KIT_DEATH(verbs_processes, fixture)
 
 /* ---- the choice of a device -----------------------------------------------------------------*/
 
