@@ -12,10 +12,13 @@
 #include "base/clock.h"
 #include "base/handshake.h"
 #include "comm/rendezvous/dial.h"
+#include "comm/rendezvous/wire.h"
 #include "harness/harness.h"
 
+#define LIMIT_NS UINT64_C(60000000000)
+
 rendezvous_scenario_t rendezvous_scenario(int size) {
-  rendezvous_scenario_t scenario = {.timeout_ms = 5000, .late = -1, .dies = -1};
+  rendezvous_scenario_t scenario = {.timeout_ms = 120000, .late = -1, .dies = -1};
   snprintf(scenario.address.host, sizeof scenario.address.host, "127.0.0.1");
   scenario.address.job = RENDEZVOUS_JOB;
   scenario.address.secret = (base_secret_t){.bytes = {8, 15}};
@@ -29,7 +32,7 @@ rendezvous_scenario_t rendezvous_scenario(int size) {
 bool rendezvous_shake_hands(int fd, const rendezvous_address_t *address) {
   char purpose[RENDEZVOUS_PURPOSE_BYTES];
   base_handshake_t handshake;
-  uint64_t deadline_ns = base_clock_now_ns() + UINT64_C(20000000000) * HARNESS_PATIENCE;
+  uint64_t deadline_ns = base_clock_now_ns() + LIMIT_NS;
   rendezvous_purpose(address, purpose);
   return base_handshake_begin_caller(&handshake, fd, &address->secret, purpose) ==
              BASE_HANDSHAKE_UNDER_WAY &&
@@ -39,9 +42,28 @@ bool rendezvous_shake_hands(int fd, const rendezvous_address_t *address) {
 int rendezvous_dial(const rendezvous_address_t *address) {
   dial_targets_t targets;
   int on = 1;
-  uint64_t deadline_ns = base_clock_now_ns() + UINT64_C(20000000000) * HARNESS_PATIENCE;
+  uint64_t deadline_ns = base_clock_now_ns() + LIMIT_NS;
   if (dial_resolve(address, &targets) != COLL_OK) return -1;
   int fd = dial_once(&targets, 0, deadline_ns);
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   return fd;
+}
+
+int rendezvous_join_until_greeted(const rendezvous_address_t *address, int rank, int size,
+                                  int timeout_ms, size_t record_bytes) {
+  struct {
+    wire_hello_t hello;
+    char record[RENDEZVOUS_RECORD_MAX];
+  } message = {.hello = {.magic = WIRE_MAGIC,
+                         .rank = rank,
+                         .size = size,
+                         .timeout_ms = timeout_ms,
+                         .pid = (int32_t)getpid(),
+                         .record_bytes = (uint32_t)record_bytes}};
+  wire_greeting_t greeting;
+  uint64_t deadline_ns = base_clock_now_ns() + LIMIT_NS;
+  int fd = rendezvous_dial(address);
+  if (fd < 0 || !rendezvous_shake_hands(fd, address)) return -1;
+  if (!wire_send(fd, &message, sizeof message.hello + record_bytes, deadline_ns)) return -1;
+  return wire_recv(fd, &greeting, sizeof greeting, deadline_ns) ? fd : -1;
 }
