@@ -3,8 +3,10 @@
  * a rank that computes, is stopped or is scheduled late get none.
  */
 #include <criterion/criterion.h>
+#include <dirent.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -12,20 +14,29 @@
 
 #include "base/clock.h"
 #include "harness/party.h"
+#include "harness/sample.h"
 #include "verify/random.h"
 
 #define MS_NS UINT64_C(1000000)
+#define TIMEOUT_MS 60000
 #define LARGE 1000000 /* bytes; more than a send may leave unreceived */
 
 static char large[HARNESS_RANKS_MAX][LARGE];
 
-/* The call was refused within the time that coll.h states, and the sentence names `words`. */
+/* Every call that is refused is so within 20 s, on any machine; what is usual, timing_deadlock
+ * measures. */
+static unsigned most_ms = 20000;
+static bool prints_times;
+
+/* The call was refused in time, and the sentence names `words`. */
 static int check_refused(const party_rank_t *self, coll_status_t status, uint64_t begin_ns,
                          const char *words) {
+  unsigned took_ms = (unsigned)((base_clock_now_ns() - begin_ns) / MS_NS);
   const char *sentence = coll_last_error(self->comm);
   PARTY_REQUIRE(status == COLL_ERROR_MISMATCH, "rank %d: %s", self->rank,
                 status == COLL_OK ? "ok" : sentence);
-  PARTY_REQUIRE(base_clock_now_ns() - begin_ns < 2000 * MS_NS * HARNESS_PATIENCE, "it took long");
+  if (prints_times) printf("a deadlock is reported within %u ms / %u ms\n", took_ms, most_ms);
+  PARTY_REQUIRE(took_ms < most_ms, "it took %u ms", took_ms);
   PARTY_REQUIRE(strstr(sentence, words) != NULL, "no '%s' in: %s", words, sentence);
   return 0;
 }
@@ -40,7 +51,13 @@ static int receive_in_a_ring(party_rank_t *self) {
 }
 
 Test(deadlock, of_receives_in_a_ring) {
-  for (int size = 2; size <= 5; size++) PARTY_RUN(size, 20000, receive_in_a_ring, NULL);
+  for (int size = 2; size <= 5; size++) PARTY_RUN(size, TIMEOUT_MS, receive_in_a_ring, NULL);
+}
+
+Test(timing_deadlock, is_reported_in_time) {
+  most_ms = 2000;
+  prints_times = true;
+  PARTY_RUN(3, TIMEOUT_MS, receive_in_a_ring, NULL);
 }
 
 /* Every rank sends to the next one, outside a group, more than may be left unreceived. */
@@ -52,7 +69,7 @@ static int send_in_a_ring(party_rank_t *self) {
 }
 
 Test(deadlock, of_large_sends_in_a_ring) {
-  for (int size = 2; size <= 5; size += 3) PARTY_RUN(size, 20000, send_in_a_ring, NULL);
+  for (int size = 2; size <= 5; size += 3) PARTY_RUN(size, TIMEOUT_MS, send_in_a_ring, NULL);
 }
 
 /* Rank 0 receives a message that its peer sends after a collective, which rank 0 has not entered.
@@ -69,7 +86,7 @@ static int receive_before_the_collective(party_rank_t *self) {
 
 Test(deadlock, of_a_receive_and_a_collective) {
   for (int size = 2; size <= 5; size++) {
-    PARTY_RUN(size, 20000, receive_before_the_collective, NULL);
+    PARTY_RUN(size, TIMEOUT_MS, receive_before_the_collective, NULL);
   }
 }
 
@@ -88,7 +105,7 @@ static int group_of_receives(party_rank_t *self) {
 }
 
 Test(deadlock, of_groups) {
-  for (int size = 3; size <= 4; size++) PARTY_RUN(size, 20000, group_of_receives, NULL);
+  for (int size = 3; size <= 4; size++) PARTY_RUN(size, TIMEOUT_MS, group_of_receives, NULL);
 }
 
 /* A receive from the rank itself without a matching send in the group. */
@@ -101,7 +118,27 @@ static int receive_from_oneself(party_rank_t *self) {
 }
 
 Test(deadlock, of_a_receive_from_oneself) {
-  PARTY_RUN(2, 20000, receive_from_oneself, NULL);
+  PARTY_RUN(2, TIMEOUT_MS, receive_from_oneself, NULL);
+}
+
+static int count_threads(void) {
+  DIR *folder = opendir("/proc/self/task");
+  int count = 0;
+  for (const struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
+    count += entry->d_name[0] != '.';
+  }
+  if (folder != NULL) closedir(folder);
+  return count;
+}
+
+/* Waits until the thread that served the rendezvous has ended. ThreadSanitizer has threads of its
+ * own, so that the library never takes a process for one of a single thread. */
+static int await_only_thread(void) {
+  uint64_t deadline_ns = base_clock_now_ns() + 30000 * MS_NS;
+  if (HARNESS_BUILD == HARNESS_THREAD) return 0;
+  while (count_threads() > 1 && base_clock_now_ns() < deadline_ns) base_clock_sleep_ns(MS_NS);
+  PARTY_REQUIRE(count_threads() == 1, "%d threads are left", count_threads());
+  return 0;
 }
 
 /* Single-threaded processes that wait for each other on two communicators: a thread that waits on
@@ -112,13 +149,13 @@ static int wait_on_two_communicators(party_rank_t *self) {
   coll_comm_t second;
   float one = 1, sum;
   PARTY_OK(coll_comm_split(self->comm, 0, self->rank, &second));
-  base_clock_sleep_ns(20 * MS_NS); /* the thread that served the rendezvous has ended */
+  PARTY_TRY(await_only_thread());
   uint64_t begin_ns = base_clock_now_ns();
   coll_comm_t used = self->rank == 0 ? self->comm : second;
   coll_status_t status = coll_allreduce(&one, &sum, 1, COLL_FLOAT32, COLL_SUM, used, NULL);
   const char *sentence = coll_last_error(used);
   PARTY_REQUIRE(status == COLL_ERROR_MISMATCH, "%s", status == COLL_OK ? "ok" : sentence);
-  PARTY_REQUIRE(base_clock_now_ns() - begin_ns < 2000 * MS_NS * HARNESS_PATIENCE, "it took long");
+  PARTY_REQUIRE(base_clock_now_ns() - begin_ns < most_ms * MS_NS, "it took long");
   /* or its peer got the error first, and has destroyed this one */
   PARTY_REQUIRE(strstr(sentence, "of another communicator, allreduce(") != NULL ||
                     strstr(sentence, "destroy()") != NULL,
@@ -132,7 +169,7 @@ static int wait_on_two_communicators(party_rank_t *self) {
 Test(deadlock, of_two_communicators) {
   for (int size = 2; size <= 4; size++) {
     harness_result_t result;
-    cr_assert(party_processes(size, 20000, wait_on_two_communicators, NULL, &result), "%s",
+    cr_assert(party_processes(size, TIMEOUT_MS, wait_on_two_communicators, NULL, &result), "%s",
               result.text);
   }
 }
@@ -152,7 +189,7 @@ static int drive_two_ranks(int rank, int size, void *context) {
 
 Test(deadlock, of_a_thread_that_drives_two_ranks) {
   harness_result_t result;
-  cr_assert(harness_run(1, 10000, drive_two_ranks, NULL, &result), "%s", result.text);
+  cr_assert(harness_run(1, TIMEOUT_MS, drive_two_ranks, NULL, &result), "%s", result.text);
 }
 #endif
 
@@ -178,7 +215,10 @@ static int wait_for_one_that_computes(party_rank_t *self) {
 }
 
 Test(deadlock, is_not_a_long_wait) {
-  for (int size = 2; size <= 5; size++) PARTY_RUN(size, 20000, wait_for_one_that_computes, NULL);
+  int step = harness_full() ? 1 : 3;
+  for (int size = 2; size <= 5; size += step) {
+    PARTY_RUN(size, TIMEOUT_MS, wait_for_one_that_computes, NULL);
+  }
 }
 
 /* Ranks that were stopped while messages arrived have not polled for them. */
@@ -213,7 +253,8 @@ static int wait_for_stopped_ones(party_rank_t *self) {
 
 Test(deadlock, is_not_a_rank_that_is_stopped) {
   harness_result_t result;
-  cr_assert(party_processes(4, 30000, wait_for_stopped_ones, NULL, &result), "%s", result.text);
+  cr_assert(party_processes(4, TIMEOUT_MS, wait_for_stopped_ones, NULL, &result), "%s",
+            result.text);
 }
 
 /* Another thread uses the other communicator, late. */
@@ -241,7 +282,7 @@ static int wait_on_two_in_two_threads(party_rank_t *self) {
 
 Test(deadlock, is_not_a_wait_that_another_thread_ends) {
   harness_result_t result;
-  cr_assert(party_processes(2, 20000, wait_on_two_in_two_threads, NULL, &result), "%s",
+  cr_assert(party_processes(2, TIMEOUT_MS, wait_on_two_in_two_threads, NULL, &result), "%s",
             result.text);
 }
 
@@ -253,8 +294,8 @@ static int wait_beside_a_stream(party_rank_t *self) {
   float from_last = 0, got = 0, one = 1;
   PARTY_OK(coll_comm_split(self->comm, 0, self->rank, &other));
   PARTY_OK(coll_comm_split(self->comm, 0, self->rank, &third));
+  PARTY_TRY(await_only_thread());
   PARTY_OK(coll_stream_create(&stream));
-  base_clock_sleep_ns(20 * MS_NS); /* the thread that served the rendezvous has ended */
   if (self->rank == 0) {
     PARTY_OK(coll_recv(&from_last, 1, COLL_FLOAT32, 2, third, stream));
     PARTY_OK(coll_send(&one, 1, COLL_FLOAT32, 1, other, stream));
@@ -275,7 +316,7 @@ static int wait_beside_a_stream(party_rank_t *self) {
 
 Test(deadlock, is_not_a_wait_that_a_stream_ends) {
   harness_result_t result;
-  cr_assert(party_processes(3, 20000, wait_beside_a_stream, NULL, &result), "%s", result.text);
+  cr_assert(party_processes(3, TIMEOUT_MS, wait_beside_a_stream, NULL, &result), "%s", result.text);
 }
 
 /* Many ranks on few cores, each sometimes slow, in calls of all kinds. */
@@ -298,5 +339,5 @@ static int wait_at_random(party_rank_t *self) {
 }
 
 Test(deadlock, is_not_a_busy_machine) {
-  PARTY_RUN(12, 60000, wait_at_random, NULL);
+  PARTY_RUN(12, TIMEOUT_MS, wait_at_random, NULL);
 }

@@ -10,17 +10,27 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "harness/death.h"
 #include "harness/party.h"
 
+#define TIMEOUT_MS 60000
 #define MS_NS UINT64_C(1000000)
 
-static int loop_until(party_rank_t *self, coll_status_t expected, const char *words) {
+/* Calls until one fails; `record`, if any, is told how late. */
+static int loop_until(party_rank_t *self, coll_status_t expected, const char *words,
+                      death_record_t *record) {
   /* Outlives the rank's thread: the last rank to learn of the abort may still be reading it. */
   static float all[HARNESS_RANKS_MAX][3000];
   float *data = all[self->rank];
   coll_status_t status = COLL_OK;
+  uint64_t called_ns = 0;
   while (status == COLL_OK) {
+    called_ns = base_clock_now_ns();
     status = coll_allreduce(data, data, 3000, COLL_FLOAT32, COLL_SUM, self->comm, NULL);
+  }
+  if (record != NULL) {
+    unsigned late_ms = death_note_failure(record, called_ns, base_clock_now_ns());
+    PARTY_REQUIRE(late_ms < DEATH_ALL_MS, "detected after %u ms", late_ms);
   }
   PARTY_REQUIRE(status == expected, "%s: %s", coll_status_string(status),
                 coll_last_error(self->comm));
@@ -29,26 +39,47 @@ static int loop_until(party_rank_t *self, coll_status_t expected, const char *wo
   return 0;
 }
 
+typedef struct aborting {
+  coll_comm_t comm;
+  death_record_t *record;
+} aborting_t;
+
 static void *abort_soon(void *argument) {
+  const aborting_t *aborting = argument;
   base_clock_sleep_ns(30 * MS_NS);
-  coll_comm_abort(argument);
+  death_stamp(aborting->record);
+  coll_comm_abort(aborting->comm);
   return NULL;
 }
 
 /* The rank that aborts waits in a call itself. */
 static int abort_from_thread(party_rank_t *self) {
   pthread_t thread;
-  if (self->rank == 1) pthread_create(&thread, NULL, abort_soon, self->comm);
-  uint64_t begin_ns = base_clock_now_ns();
-  int code =
-      loop_until(self, COLL_ERROR_RANK_LOST, self->rank == 1 ? "this rank aborted" : "rank 1");
+  aborting_t aborting = {self->comm, self->context};
+  if (self->rank == 1) pthread_create(&thread, NULL, abort_soon, &aborting);
+  int code = loop_until(self, COLL_ERROR_RANK_LOST,
+                        self->rank == 1 ? "this rank aborted" : "rank 1", self->context);
   if (self->rank == 1) pthread_join(thread, NULL);
-  PARTY_REQUIRE(base_clock_now_ns() - begin_ns < 2000 * MS_NS * HARNESS_PATIENCE, "it took long");
   return code;
 }
 
 Test(leaving, by_abort_from_another_thread) {
-  for (int size = 2; size <= 5; size++) PARTY_RUN(size, 10000, abort_from_thread, NULL);
+  for (int size = 2; size <= 5; size++) {
+    PARTY_RUN(size, TIMEOUT_MS, abort_from_thread, death_record_create(-1));
+  }
+}
+
+Test(timing_leaving, by_abort_is_noticed_soon) {
+  enum { TIMES = 20 };
+  uint64_t late_ns[TIMES];
+  for (int i = 0; i < TIMES; i++) {
+    harness_result_t result;
+    death_record_t *record = death_record_create(-1);
+    cr_assert(party_processes(2 + i % 3, TIMEOUT_MS, abort_from_thread, record, &result), "%s",
+              result.text);
+    late_ns[i] = record->late_ns;
+  }
+  cr_assert(death_check_times("comm abort", late_ns, TIMES));
 }
 
 /* No other rank wakes it: the aborted rank sleeps in a receive whose message is never sent. Its
@@ -62,7 +93,8 @@ static int abort_sleeping_rank(party_rank_t *self) {
                   "a message arrived");
     return 0;
   }
-  pthread_create(&thread, NULL, abort_soon, self->comm);
+  aborting_t aborting = {self->comm, self->context};
+  pthread_create(&thread, NULL, abort_soon, &aborting);
   coll_status_t status = coll_recv(&got, 1, COLL_FLOAT32, 1, self->comm, NULL);
   pthread_join(thread, NULL);
   harness_barrier();
@@ -71,7 +103,7 @@ static int abort_sleeping_rank(party_rank_t *self) {
 }
 
 Test(leaving, by_abort_while_asleep) {
-  PARTY_RUN(3, 10000, abort_sleeping_rank, NULL);
+  PARTY_RUN(3, TIMEOUT_MS, abort_sleeping_rank, death_record_create(-1));
 }
 
 /* It may find its peers in a call that it does not make, or leave before they enter it. */
@@ -94,11 +126,11 @@ static int leave_early(party_rank_t *self) {
   harness_barrier();
   PARTY_REQUIRE(sum == (float)self->size, "the call before it left: %g", (double)sum);
   snprintf(words, sizeof words, "rank %d", self->size - 1);
-  return loop_until(self, COLL_ERROR_MISMATCH, words);
+  return loop_until(self, COLL_ERROR_MISMATCH, words, NULL);
 }
 
 Test(leaving, before_the_others_are_done) {
-  for (int size = 2; size <= 5; size++) PARTY_RUN(size, 10000, leave_early, NULL);
+  for (int size = 2; size <= 5; size++) PARTY_RUN(size, TIMEOUT_MS, leave_early, NULL);
 }
 
 /* A root that receives nothing detects a peer's exit when its multicasts are no longer received.
@@ -119,7 +151,7 @@ static int leave_a_root(party_rank_t *self) {
 }
 
 Test(leaving, is_detected_by_a_root_that_multicasts) {
-  for (int size = 2; size <= 5; size++) PARTY_RUN(size, 10000, leave_a_root, NULL);
+  for (int size = 2; size <= 5; size++) PARTY_RUN(size, TIMEOUT_MS, leave_a_root, NULL);
 }
 
 /* A rank that has completed its part of all calls may exit, with or without destroying the
@@ -151,7 +183,7 @@ Test(leaving, does_not_affect_ranks_that_need_nothing) {
   for (int destroys = 0; destroys < 2; destroys++) {
     bool context = destroys == 1;
     harness_result_t result;
-    cr_assert(party_processes(4, 10000, work_without, &context, &result), "%s", result.text);
+    cr_assert(party_processes(4, TIMEOUT_MS, work_without, &context, &result), "%s", result.text);
   }
 }
 
@@ -183,5 +215,5 @@ static int stop_last_rank(party_rank_t *self) {
 
 Test(leaving, is_not_what_a_stopped_rank_does) {
   harness_result_t result;
-  cr_assert(party_processes(3, 10000, stop_last_rank, NULL, &result), "%s", result.text);
+  cr_assert(party_processes(3, TIMEOUT_MS, stop_last_rank, NULL, &result), "%s", result.text);
 }

@@ -1,10 +1,12 @@
 /*
  * Ranks bound to the same core, though others are free, and ranks that share cores with other
- * programs that compute all the time.
+ * programs that compute all the time. What the decision follows from is tested without a clock by
+ * transport/test_sched_hint.c.
  */
 #include <criterion/criterion.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -38,7 +40,11 @@ static int call_often(party_rank_t *self, int calls, clockid_t clock, uint64_t m
     PARTY_REQUIRE(sum == self->size, "the sum is %d", (int)sum);
   }
   uint64_t took_ms = clock_ms(clock) - began_ms;
-  PARTY_REQUIRE(took_ms < most_ms * HARNESS_PATIENCE, "%d calls took %d ms", calls, (int)took_ms);
+  if (self->rank == 0) {
+    printf("%d calls of ranks that share a core: %d ms / %d ms\n", calls, (int)took_ms,
+           (int)most_ms);
+  }
+  PARTY_REQUIRE(took_ms < most_ms, "%d calls took %d ms", calls, (int)took_ms);
   return 0;
 }
 
@@ -48,7 +54,7 @@ static int call_beside_other_programs(party_rank_t *self) {
   return call_often(self, CALLS_BESIDE_STRANGERS, CLOCK_MONOTONIC, 4000);
 }
 
-Test(yield, is_avoided_beside_other_programs) {
+Test(timing_yield, is_avoided_beside_other_programs) {
   pid_t pids[STRANGERS];
   harness_result_t result;
   cr_assert(take_one_core());
@@ -75,7 +81,7 @@ static int call_on_one_core(party_rank_t *self) {
   return call_often(self, CALLS_ON_ONE_CORE, CLOCK_PROCESS_CPUTIME_ID, 1250);
 }
 
-Test(yield, is_early_where_ranks_share_a_core) {
+Test(timing_yield, is_early_where_ranks_share_a_core) {
   harness_result_t result;
   cr_assert(party_processes(2, 60000, call_on_one_core, NULL, &result), "%s", result.text);
 }
