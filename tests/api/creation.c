@@ -26,7 +26,7 @@ void nap_us(int us) {
 coll_comm_config_t config_of(int blocking) {
   coll_comm_config_t config = COLL_COMM_CONFIG_INIT;
   config.blocking = blocking;
-  config.create_timeout_ms = 20000 * HARNESS_BUILD_PATIENCE;
+  config.create_timeout_ms = 1000 * CREATION_TIMEOUT_S;
   return config;
 }
 

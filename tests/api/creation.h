@@ -9,6 +9,10 @@
 
 #include "harness/harness.h"
 
+/* What waits in vain does so for CREATION_TIMEOUT_S. What ends it must do so in half of that. */
+#define CREATION_TIMEOUT_S 120
+#define CREATION_RUN_MS (90000 / HARNESS_PATIENCE)
+
 #define OK(call) IS(call, COLL_OK)
 
 #define IS(call, wanted)                                                    \

@@ -49,7 +49,8 @@ static int make_in_processes(int process, int processes, void *context) {
 Test(creation, in_processes_of_several_ranks) {
   harness_result_t result;
   for (int processes = 1; processes <= 3; processes++) {
-    cr_assert(harness_run(processes, 20000, make_in_processes, NULL, &result), "%s", result.text);
+    cr_assert(harness_run(processes, CREATION_RUN_MS, make_in_processes, NULL, &result), "%s",
+              result.text);
   }
 }
 
@@ -85,7 +86,7 @@ Test(creation_failure, a_rank_that_gives_up_is_named) {
   harness_result_t result;
   for (int i = 0; i < 2; i++) {
     bool destroys = i == 1;
-    cr_assert(harness_run(3, 5000, give_up, &destroys, &result), "%s", result.text);
+    cr_assert(harness_run(3, CREATION_RUN_MS, give_up, &destroys, &result), "%s", result.text);
   }
 }
 
@@ -129,7 +130,7 @@ static int give_up_early(int rank, int size, void *context) {
   PARTY_REQUIRE(status == COLL_ERROR_RANK_LOST && strstr(text, "rank 1") != NULL &&
                     strstr(text, "coll_comm_abort") != NULL,
                 "rank %d: %s", rank, text);
-  PARTY_REQUIRE(now_s() - begin < 10 * HARNESS_BUILD_PATIENCE, "rank %d: late", rank);
+  PARTY_REQUIRE(now_s() - begin < CREATION_TIMEOUT_S / 2, "rank %d: late", rank);
   PARTY_OK(coll_comm_destroy(comm));
   if (rank == 1) {
     pthread_join(thread, NULL);
@@ -141,7 +142,7 @@ static int give_up_early(int rank, int size, void *context) {
 
 Test(creation_failure, a_rank_that_gives_up_before_it_calls_is_named) {
   harness_result_t result;
-  cr_assert(harness_run(2, 20000, give_up_early, NULL, &result), "%s", result.text);
+  cr_assert(harness_run(2, CREATION_RUN_MS, give_up_early, NULL, &result), "%s", result.text);
 }
 
 /* Process 1 dies while the others make the communicator. */
@@ -153,12 +154,14 @@ static int die(int rank, int size, void *context) {
   if (rank == 0) PARTY_OK(coll_unique_id_create(id));
   harness_barrier();
   if (rank == 2) {
-    nap_ms(100);
+    harness_barrier(); /* rank 1 is making it */
+    nap_ms(300);
     harness_kill(1);
     return 0;
   }
   PARTY_REQUIRE(coll_comm_create(id, rank, size, &config, &comm) == COLL_IN_PROGRESS, "%s",
                 coll_last_error(NULL));
+  harness_barrier();
   coll_status_t status = await(comm);
   PARTY_REQUIRE(status == COLL_ERROR_RANK_LOST && strstr(coll_last_error(comm), "rank 1"),
                 "rank %d: %s", rank, coll_last_error(comm));
@@ -167,7 +170,7 @@ static int die(int rank, int size, void *context) {
 
 Test(creation_failure, a_rank_that_dies_is_named) {
   harness_result_t result;
-  harness_run(3, 20000, die, NULL, &result);
+  harness_run(3, CREATION_RUN_MS, die, NULL, &result);
   cr_assert(result.ranks[0].end == HARNESS_RETURNED && result.ranks[0].value == 0, "%s",
             result.text);
   cr_assert_eq(result.ranks[1].end, HARNESS_KILLED);
