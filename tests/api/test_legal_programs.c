@@ -8,7 +8,7 @@
 
 #include "harness/party.h"
 
-#define LIMIT_MS 10000
+#define LIMIT_MS 60000
 #define MESSAGES_MAX 64               /* messages of a pair for which a send never waits */
 #define BYTES_MAX ((size_t)256 << 10) /* and their bytes in total */
 #define LARGE 200000

@@ -4,8 +4,10 @@
  */
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "nccl/interface.h"
 
@@ -245,10 +247,30 @@ Test(nccl_communicators, configs_of_any_size) {
 
 /* ---- ends ------------------------------------------------------------------------------------*/
 
+static _Atomic pid_t waiter; /* the thread that is about to call */
+
 static void *wait_for_sum(void *comm) {
   int one = 1, sum;
+  waiter = gettid();
   ncclResult_t result = ncclAllReduce(&one, &sum, 1, ncclInt, ncclSum, comm, NULL);
   return result == ncclRemoteError ? NULL : comm;
+}
+
+static char state_of_waiter(void) {
+  char path[64], state = '?';
+  snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)waiter);
+  FILE *file = fopen(path, "r");
+  if (file != NULL && fscanf(file, "%*d (%*[^)]) %c", &state) != 1) state = '?';
+  if (file != NULL) fclose(file);
+  return state;
+}
+
+/* Waits until the thread sleeps, as it does only in its call. */
+static void await_waiter(void) {
+  for (int asleep = 0; asleep < 10;) {
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    asleep = waiter != 0 && state_of_waiter() == 'S' ? asleep + 1 : 0;
+  }
 }
 
 /* A watchdog thread aborts a communicator in whose call another thread waits. */
@@ -260,7 +282,7 @@ static int abort_under_way(int rank, int size, void *context) {
   if (nccl_test_init(rank, size, &comm)) return 1;
   if (rank == 0) {
     pthread_create(&thread, NULL, wait_for_sum, comm);
-    nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL);
+    await_waiter();
     NCCL_OK(ncclCommAbort(comm));
     pthread_join(thread, &failed);
     NCCL_REQUIRE(failed == NULL);
