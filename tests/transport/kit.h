@@ -19,6 +19,7 @@ typedef struct transport_fixture {
   bool has_scratch;         /* peers' scratch can be mapped */
   bool shares_some_scratch; /* that of some peers */
   bool connects_late;       /* nothing is known of a peer before something was sent to it */
+  bool has_threads;         /* the same cases run with threads, too */
 
   /* Creates all ends in this process: ends[i] is rank i's. */
   coll_status_t (*make)(int size, transport_t *ends[]);
@@ -40,9 +41,9 @@ coll_status_t transport_kit_private_release(void *ptr);
  * NULL. */
 typedef int (*transport_case_t)(const transport_fixture_t *fixture, transport_t **end);
 
-/* Runs the case on all ranks and fails the running Criterion test with the ranks' messages. Under
- * ThreadSanitizer, which does not see other processes, all are threads: the second function has
- * each join. */
+/* Runs the case on all ranks and fails the running Criterion test with the ranks' messages.
+ * ThreadSanitizer does not see other processes: with it, the second function has threads join, or
+ * skips the case if it runs with threads anyway. */
 void transport_kit_threads(const transport_fixture_t *fixture, int size, transport_case_t body);
 void transport_kit_processes(const transport_fixture_t *fixture, int size, transport_case_t body);
 

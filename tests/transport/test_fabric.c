@@ -78,7 +78,7 @@ static coll_status_t join_failing(int rank, int size, void *board, transport_t *
   return join(rank, size, board, PACKET_FABRIC_FAILS, -1, end);
 }
 
-static const transport_fixture_t all = FIXTURE(join_all);
+static const transport_fixture_t all = FIXTURE(join_all, .has_threads = true);
 static const transport_fixture_t at_once = FIXTURE(join_at_once);
 static const transport_fixture_t failing = FIXTURE(join_failing);
 static const transport_fixture_t tree = FIXTURE(join_tree, .connects_late = true);

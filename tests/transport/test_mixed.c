@@ -89,6 +89,7 @@ static coll_status_t join(int rank, int size, void *board, transport_t **end) {
 static const transport_fixture_t two_hosts = {
     .size_max = HARNESS_RANKS_MAX,
     .shares_some_scratch = true,
+    .has_threads = true,
     .make = make_on_two_hosts,
     .join = join,
     .alloc = transport_kit_private_alloc,

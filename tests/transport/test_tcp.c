@@ -94,7 +94,7 @@ static coll_status_t make(int size, transport_t *ends[]) {
     .alloc = transport_kit_private_alloc, .release = transport_kit_private_release, __VA_ARGS__ \
   }
 
-static const transport_fixture_t all = FIXTURE(join_all);
+static const transport_fixture_t all = FIXTURE(join_all, .has_threads = true);
 static const transport_fixture_t tree = FIXTURE(join_tree, .connects_late = true);
 static const transport_fixture_t severed = FIXTURE(join_severed, .connects_late = true);
 static const transport_fixture_t replaced = FIXTURE(join_replaced, .connects_late = true);

@@ -49,6 +49,7 @@ static const transport_fixture_t shm_fixture = {
     .size_max = HARNESS_RANKS_MAX,
     .maps = true,
     .has_scratch = true,
+    .has_threads = true,
     .make = transport_shm_create_local,
     .join = shm_join,
     .alloc = transport_memory_alloc,

@@ -53,6 +53,7 @@ static coll_status_t join(int rank, int size, void *board, transport_t **end) {
 
 static const transport_fixture_t fixture = {
     .size_max = HARNESS_RANKS_MAX,
+    .has_threads = true,
     .make = make,
     .join = join,
     .alloc = transport_kit_private_alloc,
@@ -64,6 +65,7 @@ TRANSPORT_KIT_ANY(ucx_threads, fixture, transport_kit_threads, 2)
 TRANSPORT_KIT_PEERS(ucx_threads, fixture, transport_kit_threads)
 
 TestSuite(ucx_processes, .init = need_ucx);
+TestSuite(timing_ucx_processes, .init = need_ucx);
 TRANSPORT_KIT_ANY(ucx_processes, fixture, transport_kit_processes, 2)
 TRANSPORT_KIT_PEERS(ucx_processes, fixture, transport_kit_processes)
 TRANSPORT_KIT_TIMES(ucx_processes, fixture, transport_kit_processes)

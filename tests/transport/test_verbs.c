@@ -45,13 +45,13 @@ static coll_status_t make(int size, transport_t *ends[]) {
   return transport_tcp_create_local(size, fabrics, ends);
 }
 
-#define FIXTURE(how)                                                               \
-  {                                                                                \
-    .size_max = HARNESS_RANKS_MAX, .make = make, .join = how,                      \
-    .alloc = transport_kit_private_alloc, .release = transport_kit_private_release \
+#define FIXTURE(how, ...)                                                                       \
+  {                                                                                             \
+    .size_max = HARNESS_RANKS_MAX, .make = make, .join = how,                                   \
+    .alloc = transport_kit_private_alloc, .release = transport_kit_private_release, __VA_ARGS__ \
   }
 
-static const transport_fixture_t fixture = FIXTURE(join);
+static const transport_fixture_t fixture = FIXTURE(join, .has_threads = true);
 
 static void skip_without_device(void) {
   tcp_fabric_t *fabric;
@@ -62,6 +62,7 @@ static void skip_without_device(void) {
 
 TestSuite(verbs_threads, .init = skip_without_device);
 TestSuite(verbs_processes, .init = skip_without_device);
+TestSuite(timing_verbs_processes, .init = skip_without_device);
 
 TRANSPORT_KIT_ANY(verbs_threads, fixture, transport_kit_threads, 2)
 TRANSPORT_KIT_PEERS(verbs_threads, fixture, transport_kit_threads)
