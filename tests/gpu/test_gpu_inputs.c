@@ -12,7 +12,7 @@
 
 #define COUNT 1024
 #define POLL_NS 10000000
-#define POLLS_MAX (200 * HARNESS_PATIENCE)
+#define POLLS_MAX 3000
 
 TestSuite(gpu_inputs, .timeout = 120 * HARNESS_BUILD_PATIENCE);
 
