@@ -214,8 +214,7 @@ bool harness_run_threads(int size, int timeout_ms, harness_body_t body, void *co
     threads[r] = (thread_t){r, 0, body, context};
     if (pthread_create(&handles[r], NULL, thread_main, &threads[r]) != 0) abort();
   }
-  uint64_t deadline =
-      now_ns() + (uint64_t)timeout_ms * HARNESS_PATIENCE * UINT64_C(1000000);
+  uint64_t deadline = now_ns() + (uint64_t)timeout_ms * HARNESS_PATIENCE * UINT64_C(1000000);
   bool hung = false;
   for (int r = 0; r < size; r++) {
     while (!atomic_load(&run->ended[r]) && now_ns() < deadline) {

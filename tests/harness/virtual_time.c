@@ -23,9 +23,15 @@ static uint64_t real_ns(void) {
   return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
+void virtual_time_end(void) {
+  if (frozen_ns != NULL) munmap(frozen_ns, sizeof *frozen_ns);
+  frozen_ns = NULL;
+}
+
 void virtual_time_begin(void) {
-  frozen_ns = mmap(NULL, sizeof *frozen_ns, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-                   0);
+  virtual_time_end();
+  frozen_ns =
+      mmap(NULL, sizeof *frozen_ns, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (frozen_ns == MAP_FAILED) abort();
 }
 

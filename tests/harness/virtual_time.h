@@ -10,8 +10,11 @@
 
 #include <stdint.h>
 
-/* In a test, before its ranks are started: they will share a clock. */
+/* In a test, before its ranks are started: they will share a clock, the real one at first. */
 void virtual_time_begin(void);
+
+/* The next ranks have the real clock. */
+void virtual_time_end(void);
 
 /* Freezes it, unless it is frozen already. */
 void virtual_time_freeze(void);
