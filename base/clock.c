@@ -15,3 +15,7 @@ void base_clock_sleep_ns(uint64_t duration_ns) {
                           .tv_nsec = (long)(duration_ns % 1000000000u)};
   while (nanosleep(&left, &left) != 0 && errno == EINTR) continue;
 }
+
+uint64_t base_clock_limit_ns(uint64_t left_ns) {
+  return left_ns;
+}

@@ -1,20 +1,61 @@
-/* poll(2), repeated if a signal interrupts it. */
+/* System calls, repeated if a signal interrupts them. */
 #include "base/deadline.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
-#include <sys/socket.h>
 #include <sys/time.h>
 
 #include "base/cancel.h"
 #include "base/clock.h"
 
-int base_deadline_left_ms(uint64_t deadline_ns) {
+#define NS_PER_S 1000000000u
+
+uint64_t base_deadline_left_ns(uint64_t deadline_ns) {
+  if (deadline_ns == UINT64_MAX) return UINT64_MAX;
   uint64_t now_ns = base_clock_now_ns();
-  if (deadline_ns <= now_ns) return 0;
-  uint64_t ms = (deadline_ns - now_ns) / 1000000u + 1;
+  return deadline_ns > now_ns ? deadline_ns - now_ns : 0;
+}
+
+static int ms_of(uint64_t ns) {
+  uint64_t ms = ns / 1000000u + (ns % 1000000u > 0);
   return ms > INT_MAX ? INT_MAX : (int)ms;
+}
+
+int base_deadline_left_ms(uint64_t deadline_ns) {
+  return ms_of(base_deadline_left_ns(deadline_ns));
+}
+
+int base_deadline_limit_ms(uint64_t left_ns) {
+  uint64_t limit_ns = base_clock_limit_ns(left_ns);
+  return limit_ns == UINT64_MAX ? -1 : ms_of(limit_ns);
+}
+
+struct timespec base_deadline_limit(uint64_t left_ns) {
+  uint64_t limit_ns = base_clock_limit_ns(left_ns);
+  return (struct timespec){.tv_sec = (time_t)(limit_ns / NS_PER_S),
+                           .tv_nsec = (long)(limit_ns % NS_PER_S)};
+}
+
+/* Conditions have the kernel's clock, which may not be that of base/clock.h. */
+void base_deadline_condition(pthread_cond_t *condition) {
+  pthread_condattr_t attributes;
+  pthread_condattr_init(&attributes);
+  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+  pthread_cond_init(condition, &attributes);
+  pthread_condattr_destroy(&attributes);
+}
+
+void base_deadline_wait(pthread_cond_t *condition, pthread_mutex_t *lock, uint64_t left_ns) {
+  struct timespec limit = base_deadline_limit(left_ns), until;
+  clock_gettime(CLOCK_MONOTONIC, &until);
+  until.tv_sec += limit.tv_sec;
+  until.tv_nsec += limit.tv_nsec;
+  if (until.tv_nsec >= NS_PER_S) {
+    until.tv_nsec -= NS_PER_S;
+    until.tv_sec++;
+  }
+  (void)pthread_cond_timedwait(condition, lock, &until);
 }
 
 /* The deadline, or the next time at which to look whether the wait is cancelled. */
@@ -29,15 +70,25 @@ bool base_deadline_poll(int fd, short events, uint64_t deadline_ns) {
   for (;;) {
     uint64_t until_ns = next_look(deadline_ns);
     if (base_cancel_is_requested()) return false;
-    int found = poll(&poller, 1, base_deadline_left_ms(until_ns));
+    int limit_ms = base_deadline_limit_ms(base_deadline_left_ns(until_ns));
+    int found = poll(&poller, 1, limit_ms);
     if (found > 0) return true;
     if (found < 0 && errno != EINTR) return false;
-    if (found == 0 && until_ns == deadline_ns) return false;
+    if (found == 0 && base_deadline_left_ns(deadline_ns) == 0) return false;
   }
 }
 
-void base_deadline_limit(int fd, uint64_t deadline_ns) {
-  int ms = base_deadline_left_ms(deadline_ns);
-  const struct timeval limit = {.tv_sec = ms / 1000, .tv_usec = ms > 0 ? ms % 1000 * 1000 : 1};
-  setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+int base_deadline_connect(int fd, const struct sockaddr *address, socklen_t bytes,
+                          uint64_t deadline_ns) {
+  for (;;) {
+    struct timespec limit = base_deadline_limit(base_deadline_left_ns(deadline_ns));
+    struct timeval most = {.tv_sec = limit.tv_sec, .tv_usec = limit.tv_nsec / 1000};
+    if (most.tv_sec == 0 && most.tv_usec == 0) most.tv_usec = 1; /* 0: no limit */
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &most, sizeof most);
+    if (connect(fd, address, bytes) == 0) return 0;
+    if (errno != EINPROGRESS && errno != EALREADY) return -1; /* else its limit is over */
+    if (base_deadline_left_ns(deadline_ns) > 0) continue;
+    errno = ETIMEDOUT;
+    return -1;
+  }
 }

@@ -15,6 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "base/deadline.h"
 #include "libtrain/gemm/backend.h"
 #include "libtrain/gemm/choice.h"
 
@@ -23,7 +25,7 @@
 #define THREADS "OPENBLAS_NUM_THREADS"
 #define SIZE 1024 /* rows, columns and depth of the timed product */
 #define TRIES 6
-#define LIMIT_MS 3000
+#define LIMIT_NS UINT64_C(3000000000)
 
 /* The values of cblas.h's enumerations. */
 enum { ROW_MAJOR = 101, NOT_TRANSPOSED = 111, TRANSPOSED = 112 };
@@ -102,9 +104,9 @@ static double rate_of(const library_t *library) {
 
 /* Reads a rate from a child, which is killed if it takes too long. */
 static double receive_rate(int from, pid_t child) {
-  struct pollfd ready = {.fd = from, .events = POLLIN};
   double rate = 0;
-  if (poll(&ready, 1, LIMIT_MS) != 1 || read(from, &rate, sizeof rate) != sizeof rate) rate = 0;
+  bool ends = base_deadline_poll(from, POLLIN, base_clock_now_ns() + LIMIT_NS);
+  if (!ends || read(from, &rate, sizeof rate) != sizeof rate) rate = 0;
   kill(child, SIGKILL);
   waitpid(child, NULL, 0);
   return rate;

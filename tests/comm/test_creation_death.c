@@ -18,16 +18,18 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "comm/rendezvous/server.h"
+#include "comm/rendezvous/wire.h"
+#include "flight/process.h"
 #include "harness/party.h"
 #include "harness/sample.h"
+#include "harness/virtual_time.h"
 
+#define MS UINT64_C(1000000)
+#define LOOK_NS 200000u
 #define GRACE_NS (UINT64_C(2000000000) * HARNESS_PATIENCE)
 
 enum { STEPS_TO_HELLO = 25, SENDS_TO_HELLO = 3 };
-/* For the ranks that live to join, on a machine with many other processes. Every death before the
- * hello takes as long, so without --full only every MISSING_STRIDE-th of these steps is tried. */
-#define MISSING_MS (HARNESS_BUILD_PATIENCE > 1 ? 3000 : 1500)
-#define MISSING_STRIDE 5
 
 /* ---- counting system calls ------------------------------------------------------------------*/
 
@@ -36,7 +38,9 @@ typedef struct record {
   _Atomic uint64_t died_ns; /* time at which the victim was last alive */
   _Atomic int pid;          /* of the victim */
   _Atomic int introduced;   /* the victim has sent its hello, or runs the server */
-  _Atomic int connected[8]; /* number of ranks that have connected to the server */
+  _Atomic int connected[8]; /* whether each rank has connected to the server; */
+  _Atomic int greeted[8];   /* whether the server has greeted it: it has joined; */
+  _Atomic int ended[8];     /* and whether its call has ended */
 } record_t;
 
 static record_t *record_of_run(void) {
@@ -70,15 +74,28 @@ COUNTED(int, accept4, (int fd, struct sockaddr *from, socklen_t *bytes, int flag
         (fd, from, bytes, flags))
 COUNTED(int, poll, (struct pollfd * polls, nfds_t count, int ms), (polls, count, ms))
 COUNTED(int, close, (int fd), (fd))
-COUNTED(ssize_t, recv, (int fd, void *data, size_t bytes, int flags), (fd, data, bytes, flags))
 COUNTED(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags), (fd, message, flags))
 COUNTED(ssize_t, recvmsg, (int fd, struct msghdr *message, int flags), (fd, message, flags))
 COUNTED(void *, mmap, (void *at, size_t bytes, int access, int flags, int fd, off_t offset),
         (at, bytes, access, flags, fd, offset))
 
+ssize_t __real_recv(int fd, void *data, size_t bytes, int flags);
+ssize_t __wrap_recv(int fd, void *data, size_t bytes, int flags);
 ssize_t __real_send(int fd, const void *data, size_t bytes, int flags);
 ssize_t __wrap_send(int fd, const void *data, size_t bytes, int flags);
 int __real_connect(int fd, const struct sockaddr *address, socklen_t bytes);
+ssize_t __wrap_recv(int fd, void *data, size_t bytes, int flags) {
+  wire_greeting_t greeting = {0};
+  step();
+  ssize_t result = __real_recv(fd, data, bytes, flags);
+  if (result == sizeof greeting) memcpy(&greeting, data, sizeof greeting);
+  if (greeting.magic == WIRE_MAGIC && own_rank >= 0) {
+    atomic_store(&record_of_run()->greeted[own_rank], 1);
+  }
+  step();
+  return result;
+}
+
 int __wrap_connect(int fd, const struct sockaddr *address, socklen_t bytes);
 
 /* The handshake is two messages; the next one is the hello. */
@@ -164,6 +181,11 @@ static void set(const char *name, int value) {
   setenv(name, text, 1);
 }
 
+/* Before its hello, a rank is missing until the timeout. */
+static bool is_missed(const death_t *death) {
+  return death->way == CREATE && death->victim > 0 && death->steps < STEPS_TO_HELLO;
+}
+
 static coll_status_t make(const death_t *death, int rank, int size, coll_comm_t parent,
                           coll_comm_t *comm) {
   coll_comm_config_t config = COLL_COMM_CONFIG_INIT;
@@ -182,6 +204,7 @@ static int prepare(const death_t *death, int rank, int size, coll_comm_t *parent
   set("RANK", rank);
   set("WORLD_SIZE", size);
   set("MASTER_PORT", death->port);
+  if (is_missed(death)) virtual_time_freeze();
   if (death->way != CREATE_ENV && rank == 0) PARTY_OK(coll_unique_id_create(harness_board()));
   harness_barrier();
   if (death->way == SPLIT || death->way == SPLIT_IN_TWO) {
@@ -200,17 +223,49 @@ static coll_status_t call_until_failure(coll_comm_t comm) {
   return status;
 }
 
+static void await_all(const _Atomic int flags[], int first, int size, int victim) {
+  for (int rank = first; rank < size; rank++) {
+    while (rank != victim && !atomic_load(&flags[rank])) base_clock_sleep_ns(LOOK_NS);
+  }
+}
+
+/* The timeout passes once the victim is dead and all others have joined, and never if the victim
+ * has sent its hello. Then passes the time for which rank 0's server waits for late ranks. */
+static _Noreturn void pass_timeout(const death_t *death, int size) {
+  const record_t *record = record_of_run();
+  int pid;
+  while ((pid = atomic_load(&record->pid)) == 0) base_clock_sleep_ns(LOOK_NS);
+  while (flight_process_of(pid, flight_pid_space()) != FLIGHT_PROCESS_EXITED) {
+    base_clock_sleep_ns(LOOK_NS);
+  }
+  await_all(record->greeted, 0, size, death->victim);
+  if (atomic_load(&record->introduced)) _exit(0);
+  virtual_time_advance((uint64_t)death->timeout_ms * MS);
+  await_all(record->ended, 1, size, death->victim);
+  virtual_time_advance(RENDEZVOUS_LINGER_NS);
+  _exit(0);
+}
+
+/* By a rank without threads. */
+static void watch_victim(const death_t *death, int rank, int size) {
+  int watcher = death->victim == 1 ? 2 : 1;
+  if (!is_missed(death) || rank != watcher) return;
+  if (fork() == 0) pass_timeout(death, size);
+}
+
 static int run_rank(int rank, int size, void *context) {
   const death_t *death = context;
   record_t *record = record_of_run();
   coll_comm_t parent = NULL, comm = NULL;
   PARTY_TRY(prepare(death, rank, size, &parent));
+  watch_victim(death, rank, size);
   own_rank = rank;
   if (rank == death->victim) {
     atomic_store(&record->pid, (int)getpid());
     atomic_store(&steps_left, death->steps);
   }
   coll_status_t status = make(death, rank, size, parent, &comm);
+  atomic_store(&record->ended[rank], 1);
   if (rank == death->victim) {
     bool came_through = atomic_exchange(&steps_left, -1) >= 0;
     PARTY_REQUIRE(status == COLL_OK && came_through, "the victim: %s", coll_last_error(NULL));
@@ -225,29 +280,21 @@ static int run_rank(int rank, int size, void *context) {
   return check_survivor(death, rank, size, status, failed);
 }
 
-/* Before its hello, a rank is missing until the timeout. */
-static bool is_missed(const death_t *death) {
-  return death->way == CREATE && death->victim > 0 && death->steps < STEPS_TO_HELLO;
-}
-
-static int timeout_of(const death_t *death) {
-  return is_missed(death) ? MISSING_MS : 20000 * HARNESS_PATIENCE;
-}
-
-static int stride_of(const death_t *death, int stride) {
-  bool skips = is_missed(death) && !harness_full();
-  return stride * (skips ? MISSING_STRIDE : (int)harness_stride(HARNESS_MOMENTS));
-}
-
-/* Kills the victim at step `first` and every `stride`-th step after it (times stride_of), until it
+/* Kills the victim at step `first` and every `stride`-th step after it (fewer of them under a
+ * sanitizer), until it
  * survives all of its steps: then it exits after its communicator is created. */
 static void die_at_steps(int size, death_t death, int first, int stride) {
   enum { STEPS_MAX = 2000 };
   bool came_through = false;
   for (death.steps = first; !came_through && death.steps < STEPS_MAX;
-       death.steps += stride_of(&death, stride)) {
+       death.steps += stride * (int)harness_stride(HARNESS_MOMENTS)) {
     harness_result_t result;
-    if (death.way != CREATE_ENV) death.timeout_ms = timeout_of(&death);
+    if (death.way != CREATE_ENV) death.timeout_ms = 20000 * HARNESS_PATIENCE;
+    if (is_missed(&death)) {
+      virtual_time_begin();
+    } else {
+      virtual_time_end();
+    }
     harness_run(size, 15000, run_rank, &death, &result);
     for (int rank = 0; rank < size; rank++) {
       const harness_rank_t *end = &result.ranks[rank];

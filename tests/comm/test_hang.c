@@ -14,47 +14,84 @@
 #include "comm/create.h"
 #include "comm/missing.h"
 #include "hang_scene.h"
+#include "harness/sample.h"
 
 /* ---- late ranks -----------------------------------------------------------------------------*/
+
+#define LIMIT_MS 200
+
+static bool run_processes(int size, party_body_t body, hang_scene_t *scene,
+                          harness_result_t *result) {
+  virtual_time_begin();
+  return party_processes(size, 60000, body, scene, result);
+}
+
+static int require_one_report(party_rank_t *self) {
+  const hang_waiters_t others = hang_all_others(self);
+  return hang_require_reports(self, &others, LIMIT_MS * MS, 1);
+}
+
+static int be_late_for_allreduce(party_rank_t *self) {
+  return hang_be_late_for_allreduce(self, require_one_report);
+}
+
+static bool begins_with(const char *text, const char *words) {
+  return strncmp(text, words, strlen(words)) == 0;
+}
+
+/* The thread of ThreadSanitizer may run. */
+static bool is_asleep(const char *text) {
+  if (HARNESS_BUILD == HARNESS_THREAD && begins_with(text, "running\n")) return true;
+  return begins_with(text, "sleeping\n");
+}
 
 /* Rank 1 of 4 is late; the report must be exactly this line. */
 static void expect_report(hang_lateness_t lateness, const char *process) {
   hang_scene_t scene = {.lateness = lateness, .late_rank = 1, .errors = hang_open_errors()};
   harness_result_t result;
   char text[HANG_REPORT_BYTES], *at;
-  /* A busy machine may not have run the late rank for long, under a sanitizer. */
-  hang_set_limits(HARNESS_BUILD_PATIENCE > 1 ? "900" : "200", "0");
-  cr_assert(party_processes(4, 20000, hang_be_late_for_allreduce, &scene, &result), "%s",
-            result.text);
+  hang_set_limits("200", "0");
+  cr_assert(run_processes(4, be_late_for_allreduce, &scene, &result), "%s", result.text);
   int lines = hang_read_errors(scene.errors, text);
   cr_assert(lines == 1, "%d reports: %s", lines, text);
   const char *begins = "libcoll: rank 1 (pid ";
   cr_assert(strncmp(text, begins, strlen(begins)) == 0, "%s", text);
   at = strstr(text,
               ") has not entered call 1, allreduce(float32, sum, count 5), which ranks 0, 2 "
-              "and 3 have been in for at least 0.");
+              "and 3 have been in for at least 0.2 s; its last call was 0, broadcast(float32, "
+              "count 5, root 0); the process is ");
   cr_assert(at != NULL, "%s", text);
-  at = strstr(at, " s; its last call was 0, broadcast(float32, count 5, root 0); the process is ");
-  cr_assert(at != NULL && strstr(at, process) != NULL, "%s", text);
+  at = strstr(at, "process is ") + strlen("process is ");
+  bool is_right = lateness == LATE_SLEEPING ? is_asleep(at) : begins_with(at, process);
+  cr_assert(is_right, "%s", text);
 }
 
 Test(hang, names_a_rank_that_sleeps) {
-  expect_report(LATE_SLEEPING, "the process is sleeping\n");
+  expect_report(LATE_SLEEPING, "sleeping\n");
 }
 
 Test(hang, names_a_rank_that_is_stopped) {
-  expect_report(LATE_STOPPED, "the process is stopped\n");
+  expect_report(LATE_STOPPED, "stopped\n");
 }
 
 Test(hang, names_a_rank_that_loops) {
-  expect_report(LATE_LOOPING, "the process is running\n");
+  expect_report(LATE_LOOPING, "running\n");
 }
 
 /* Threads of one process; several are missing. */
 static int be_late_among_threads(party_rank_t *self) {
-  if (self->rank > 1) base_clock_sleep_ns(HANG_LATE_NS * HARNESS_PATIENCE);
+  hang_waiters_t waiters = {0};
+  int code = 0;
+  for (int rank = 0; rank < 2; rank++) hang_add_waiter(&waiters, self->comm, rank);
+  virtual_time_freeze();
+  harness_barrier();
+  if (self->rank == 2) {
+    code = hang_require_reports(self, &waiters, LIMIT_MS * MS, 1);
+    atomic_store(&hang_note()->is_over, true);
+  }
+  while (self->rank == 3 && !atomic_load(&hang_note()->is_over)) base_clock_sleep_ns(MS);
   PARTY_OK(coll_barrier(self->comm, NULL));
-  return 0;
+  return code;
 }
 
 Test(hang, names_several_threads) {
@@ -63,8 +100,9 @@ Test(hang, names_several_threads) {
   char text[HANG_REPORT_BYTES], *at;
   int own_errors = dup(STDERR_FILENO);
   hang_set_limits("200", "0");
+  virtual_time_begin();
   dup2(scene.errors, STDERR_FILENO);
-  bool good = party_threads(4, 20000, be_late_among_threads, &scene, &result);
+  bool good = party_threads(4, 60000, be_late_among_threads, &scene, &result);
   dup2(own_errors, STDERR_FILENO);
   cr_assert(good, "%s", result.text);
   int lines = hang_read_errors(scene.errors, text);
@@ -75,14 +113,30 @@ Test(hang, names_several_threads) {
   cr_assert(at != NULL, "%s", text);
 }
 
-/* Rank 0 should report but is stopped while it waits: rank 1 reports rank 2. */
+/* Rank 0 should report but is stopped while it waits: rank 1 reports rank 2, after twice the limit.
+ */
+static int stop_the_first(party_rank_t *self) {
+  const hang_scene_t *scene = self->context;
+  const hang_waiters_t both = hang_all_others(self);
+  const pid_t first = atomic_load(&hang_note()->pids[0]);
+  hang_waiters_t second = {0};
+  hang_add_waiter(&second, self->comm, 1);
+  hang_await_waiters(&both);
+  hang_let_pass(&both, 150 * MS);
+  kill(first, SIGSTOP);
+  hang_await_stopped(first);
+  PARTY_REQUIRE(hang_let_pass(&second, 240 * MS), "rank 1 does not wait");
+  PARTY_REQUIRE(hang_count_errors(scene->errors) == 0, "reported too early");
+  PARTY_REQUIRE(hang_let_pass(&second, 10 * MS), "rank 1 does not wait");
+  PARTY_REQUIRE(hang_count_errors(scene->errors) == 1, "not reported by rank 1");
+  kill(first, SIGCONT);
+  PARTY_REQUIRE(hang_let_pass(&both, 3 * LIMIT_MS * MS), "a wait has ended");
+  return 0;
+}
+
 static int wait_and_be_stopped(party_rank_t *self) {
   hang_begin(self);
-  if (self->rank == 0) {
-    hang_signal_later(0, 0, SIGSTOP, 150 * MS);
-    hang_signal_later(0, 0, SIGCONT, 2000 * MS * HARNESS_PATIENCE);
-  }
-  if (self->rank == 2) base_clock_sleep_ns(1500 * MS * HARNESS_PATIENCE);
+  if (self->rank == 2) PARTY_TRY(stop_the_first(self));
   PARTY_OK(coll_barrier(self->comm, NULL));
   return 0;
 }
@@ -91,8 +145,8 @@ Test(hang, is_reported_by_the_next_rank) {
   hang_scene_t scene = {.errors = hang_open_errors()};
   harness_result_t result;
   char text[HANG_REPORT_BYTES];
-  hang_set_limits("250", "0");
-  cr_assert(party_processes(3, 20000, wait_and_be_stopped, &scene, &result), "%s", result.text);
+  hang_set_limits("200", "0");
+  cr_assert(run_processes(3, wait_and_be_stopped, &scene, &result), "%s", result.text);
   int lines = hang_read_errors(scene.errors, text);
   cr_assert(lines == 1, "%d reports: %s", lines, text);
   cr_assert(strncmp(text, "libcoll: rank 2 (pid ", 21) == 0, "%s", text);
@@ -139,31 +193,47 @@ Test(hang, names_a_rank_that_does_not_go_on) {
 
 /* Rank 0 waits while both ranks are stopped, and is resumed a little earlier than the rank it waits
  * for. */
+static int suspend_both(party_rank_t *self) {
+  const hang_scene_t *scene = self->context;
+  const hang_waiters_t others = hang_all_others(self);
+  const pid_t pid = atomic_load(&hang_note()->pids[0]);
+  hang_await_waiters(&others);
+  hang_let_pass(&others, 100 * MS);
+  kill(pid, SIGSTOP);
+  hang_await_stopped(pid);
+  virtual_time_advance(1500 * MS);
+  kill(pid, SIGCONT);
+  PARTY_REQUIRE(hang_let_pass(&others, 100 * MS), "rank 0 does not wait any longer");
+  PARTY_REQUIRE(hang_count_errors(scene->errors) == 0, "a report");
+  return 0;
+}
+
 static int be_suspended(party_rank_t *self) {
   hang_begin(self);
-  if (self->rank == 0) {
-    hang_signal_later(0, 1, SIGSTOP, 100 * MS);
-    hang_signal_later(0, 0, SIGCONT, 1500 * MS);
-    hang_signal_later(1, 1, SIGCONT, 1600 * MS);
-  } else {
-    base_clock_sleep_ns(150 * MS);
-  }
+  if (self->rank == 1) PARTY_TRY(hang_be_late(self, suspend_both));
   PARTY_OK(coll_barrier(self->comm, NULL));
   return 0;
 }
 
 Test(hang, reports_nothing_of_a_suspended_job) {
-  hang_scene_t scene = {.errors = hang_open_errors()};
+  hang_scene_t scene = {.lateness = LATE_STOPPED, .errors = hang_open_errors()};
   harness_result_t result;
   char text[HANG_REPORT_BYTES];
   hang_set_limits("700", "900");
-  cr_assert(party_processes(2, 20000, be_suspended, &scene, &result), "%s", result.text);
+  cr_assert(run_processes(2, be_suspended, &scene, &result), "%s", result.text);
   cr_assert(hang_read_errors(scene.errors, text) == 0, "%s", text);
 }
 
 static int wait_without_limits(party_rank_t *self) {
   hang_begin(self);
-  if (self->rank == 1) base_clock_sleep_ns(300 * MS);
+  if (self->rank == 1) {
+    const hang_waiters_t others = hang_all_others(self);
+    hang_await_waiters(&others);
+    for (int hours = 0; hours < 50; hours++) {
+      virtual_time_advance(3600 * 1000 * MS);
+      PARTY_REQUIRE(hang_look_again(&others), "the wait has ended");
+    }
+  }
   PARTY_OK(coll_barrier(self->comm, NULL));
   return 0;
 }
@@ -173,7 +243,7 @@ Test(hang, reports_nothing_with_0) {
   harness_result_t result;
   char text[HANG_REPORT_BYTES];
   hang_set_limits("0", "0");
-  cr_assert(party_processes(2, 20000, wait_without_limits, &scene, &result), "%s", result.text);
+  cr_assert(run_processes(2, wait_without_limits, &scene, &result), "%s", result.text);
   cr_assert(hang_read_errors(scene.errors, text) == 0, "%s", text);
 }
 
@@ -184,7 +254,12 @@ static int wait_elsewhere(party_rank_t *self) {
   coll_comm_t child;
   hang_begin(self);
   PARTY_OK(coll_comm_split(self->comm, self->rank > 0, 0, &child));
-  if (self->rank == 2) base_clock_sleep_ns(HANG_LATE_NS * HARNESS_PATIENCE);
+  if (self->rank == 2) {
+    hang_waiters_t waiters = {0};
+    hang_add_waiter(&waiters, self->comm, 0);
+    hang_add_waiter(&waiters, child, 0);
+    PARTY_TRY(hang_require_reports(self, &waiters, LIMIT_MS * MS, 2));
+  }
   if (self->rank > 0) PARTY_OK(coll_barrier(child, NULL));
   PARTY_OK(coll_barrier(self->comm, NULL));
   PARTY_OK(coll_comm_destroy(child));
@@ -196,7 +271,7 @@ Test(hang, names_the_other_communicator) {
   harness_result_t result;
   char text[HANG_REPORT_BYTES];
   hang_set_limits("200", "0");
-  cr_assert(party_processes(3, 20000, wait_elsewhere, &scene, &result), "%s", result.text);
+  cr_assert(run_processes(3, wait_elsewhere, &scene, &result), "%s", result.text);
   int lines = hang_read_errors(scene.errors, text);
   cr_assert(lines == 2, "%d reports: %s", lines, text);
   cr_assert(strstr(text,
@@ -212,11 +287,16 @@ Test(hang, names_the_other_communicator) {
 }
 
 /* Ranks 0 and 2 wait for rank 1 in a receive and in a barrier. */
+static int require_two_reports(party_rank_t *self) {
+  const hang_waiters_t others = hang_all_others(self);
+  return hang_require_reports(self, &others, LIMIT_MS * MS, 2);
+}
+
 static int wait_for_sends(party_rank_t *self) {
   float value = 1;
   hang_begin(self);
   if (self->rank == 1) {
-    base_clock_sleep_ns(HANG_LATE_NS * HARNESS_PATIENCE);
+    PARTY_TRY(hang_be_late(self, require_two_reports));
     PARTY_OK(coll_send(&value, 1, COLL_FLOAT32, 0, self->comm, NULL));
   } else if (self->rank == 0) {
     PARTY_OK(coll_recv(&value, 1, COLL_FLOAT32, 1, self->comm, NULL));
@@ -230,14 +310,17 @@ Test(hang, names_sends_that_are_missing) {
   harness_result_t result;
   char text[HANG_REPORT_BYTES];
   hang_set_limits("200", "0");
-  cr_assert(party_processes(3, 20000, wait_for_sends, &scene, &result), "%s", result.text);
+  cr_assert(run_processes(3, wait_for_sends, &scene, &result), "%s", result.text);
   int lines = hang_read_errors(scene.errors, text);
   cr_assert(lines == 2, "%d reports: %s", lines, text);
   cr_assert(strstr(text,
                    ") has not sent to rank 0, which has been in call 0, recv(float32, count "
                    "1, from rank 1), for at least 0.") != NULL,
             "%s", text);
-  cr_assert(strstr(text, " s; it has made no call; the process is sleeping\n") != NULL, "%s", text);
+  const char *at = strstr(text, " s; it has made no call; the process is ");
+  cr_assert(at != NULL, "%s", text);
+  at = strstr(at, "process is ") + strlen("process is ");
+  cr_assert(is_asleep(at), "%s", text);
   cr_assert(strstr(text,
                    "): it waits in call 0, recv(float32, count 1, from rank 1), for rank 1; "
                    "rank 1 (pid ") != NULL,
@@ -250,7 +333,12 @@ static int time_out(party_rank_t *self) {
   float values[5] = {0};
   hang_begin(self);
   PARTY_OK(coll_barrier(self->comm, NULL));
-  if (self->rank == 2) base_clock_sleep_ns(HANG_LATE_NS * HARNESS_PATIENCE);
+  if (self->rank == 2) {
+    const hang_waiters_t others = hang_all_others(self);
+    hang_await_waiters(&others);
+    PARTY_REQUIRE(hang_let_pass(&others, 190 * MS), "a wait has ended too early");
+    (void)hang_let_pass(&others, 10 * MS);
+  }
   coll_status_t status =
       coll_allreduce(values, values, 5, COLL_FLOAT32, COLL_SUM, self->comm, NULL);
   PARTY_REQUIRE(status == COLL_ERROR_TIMEOUT, "%s: %s", coll_status_string(status),
@@ -279,7 +367,7 @@ Test(hang, times_out_for_all_ranks_alike) {
   harness_result_t result;
   char text[HANG_REPORT_BYTES];
   hang_set_limits("0", "200");
-  cr_assert(party_processes(4, 20000, time_out, &scene, &result), "%s", result.text);
+  cr_assert(run_processes(4, time_out, &scene, &result), "%s", result.text);
   cr_assert(hang_read_errors(scene.errors, text) == 0, "%s", text);
 }
 

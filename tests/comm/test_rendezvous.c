@@ -186,7 +186,7 @@ static int join_at_second_attempt(int process, int size, void *context) {
     }
     if (attempt == 0) harness_barrier();
     while (process == 1 && !atomic_load(&attempts->failed)) base_clock_sleep_ns(1000000);
-    int timeout_ms = attempt == 0 && process != 1 ? 2000 : scenario.timeout_ms;
+    int timeout_ms = attempt == 0 && process != 1 ? 3000 : scenario.timeout_ms;
     status = join_and_finish(&attempts->address, &own, timeout_ms, records, &session, COLL_OK);
     PARTY_REQUIRE(status == COLL_OK || attempt == 0, "%s", base_last_error());
     PARTY_REQUIRE(status != COLL_OK || attempt == 1 || process == 1, "joined without rank 1");

@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,9 +18,8 @@
 #include <sys/prctl.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
-
-#include "base/clock.h"
 
 #define POLL_NS 1000000
 
@@ -33,6 +33,19 @@ typedef struct control {
   char sentences[HARNESS_RANKS_MAX][HARNESS_SENTENCE_BYTES];
   _Alignas(64) unsigned char board[HARNESS_BOARD_BYTES];
 } control_t;
+
+/* The clock of the machine, also in programs whose ranks have a clock of their own
+ * (virtual_time.h). */
+static uint64_t now_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void sleep_ns(long duration_ns) {
+  const struct timespec time = {.tv_nsec = duration_ns};
+  nanosleep(&time, NULL);
+}
 
 static control_t *run;
 static _Thread_local int own_rank;
@@ -117,17 +130,17 @@ typedef struct limit {
 } limit_t;
 
 static bool limit_is_over(limit_t *limit, const bool ended[], const harness_result_t *result) {
-  uint64_t now_ns = base_clock_now_ns();
+  uint64_t time_ns = now_ns();
   unsigned progress = atomic_load(&run->progress);
   if (limit->watched && progress != limit->progress) {
     limit->progress = progress;
-    limit->deadline_ns = now_ns + limit->limit_ns;
+    limit->deadline_ns = time_ns + limit->limit_ns;
   }
   for (int r = 0; limit->watched && r < result->size; r++) {
     const harness_rank_t *rank = &result->ranks[r];
     if (ended[r] && (rank->end == HARNESS_KILLED || rank->value != 0)) return true;
   }
-  return now_ns >= limit->deadline_ns;
+  return time_ns >= limit->deadline_ns;
 }
 
 static bool run_processes(int size, int limit_ms, bool watched, harness_body_t body, void *context,
@@ -145,7 +158,7 @@ static bool run_processes(int size, int limit_ms, bool watched, harness_body_t b
   atomic_store(&run->started, 1);
   limit_t limit = {.limit_ns = (uint64_t)limit_ms * HARNESS_PATIENCE * UINT64_C(1000000),
                    .watched = watched};
-  limit.deadline_ns = base_clock_now_ns() + limit.limit_ns;
+  limit.deadline_ns = now_ns() + limit.limit_ns;
   bool ended[HARNESS_RANKS_MAX] = {false};
   int left = size;
   while (left > 0 && !limit_is_over(&limit, ended, result)) {
@@ -154,7 +167,7 @@ static bool run_processes(int size, int limit_ms, bool watched, harness_body_t b
       ended[r] = true;
       left--;
     }
-    if (left > 0) base_clock_sleep_ns(POLL_NS);
+    if (left > 0) sleep_ns(POLL_NS);
   }
   kill_hung(ended, result);
   for (int r = 0; r < size; r++)
@@ -201,12 +214,11 @@ bool harness_run_threads(int size, int timeout_ms, harness_body_t body, void *co
     threads[r] = (thread_t){r, 0, body, context};
     if (pthread_create(&handles[r], NULL, thread_main, &threads[r]) != 0) abort();
   }
-  uint64_t deadline =
-      base_clock_now_ns() + (uint64_t)timeout_ms * HARNESS_PATIENCE * UINT64_C(1000000);
+  uint64_t deadline = now_ns() + (uint64_t)timeout_ms * HARNESS_PATIENCE * UINT64_C(1000000);
   bool hung = false;
   for (int r = 0; r < size; r++) {
-    while (!atomic_load(&run->ended[r]) && base_clock_now_ns() < deadline) {
-      base_clock_sleep_ns(POLL_NS);
+    while (!atomic_load(&run->ended[r]) && now_ns() < deadline) {
+      sleep_ns(POLL_NS);
     }
     if (atomic_load(&run->ended[r])) {
       pthread_join(handles[r], NULL);
@@ -237,7 +249,7 @@ void harness_barrier(void) {
   own_meetings++;
   atomic_fetch_add(&control->arrivals, 1);
   while (atomic_load(&control->arrivals) < own_meetings * (unsigned)control->size) {
-    base_clock_sleep_ns(20000);
+    sleep_ns(20000);
   }
 }
 

@@ -1,7 +1,8 @@
 /*
  * The client of PMI-1 against a server in another process, which answers with what a test gives it:
- * what Hydra and Slurm send, errors, and nonsense. The real ones are in hydra.sh and slurm.sh. The
- * program has a function MPI_Initialized, as one that is linked with MPI.
+ * what Hydra and Slurm send, errors, and nonsense. What it does not answer makes the client's time
+ * limit pass; else no time passes. The real ones are in hydra.sh and slurm.sh. The program has a
+ * function MPI_Initialized, as one that is linked with MPI.
  */
 #include <criterion/criterion.h>
 #include <signal.h>
@@ -15,6 +16,9 @@
 
 #include "base/clock.h"
 #include "comm/launch/launch.h"
+#include "harness/virtual_time.h"
+
+#define LIMIT_NS UINT64_C(60000000000)
 
 static int mpi_flag;
 
@@ -41,7 +45,10 @@ static int serve(const exchange_t exchanges[]) {
       fprintf(stderr, "expected '%s', got '%s'\n", each->request, line);
       return 1;
     }
-    if (each->answer == NULL) pause();
+    while (each->answer == NULL) { /* the client says goodbye too, when it exits */
+      virtual_time_advance(LIMIT_NS);
+      base_clock_sleep_ns(1000000);
+    }
     ssize_t bytes = (ssize_t)strlen(each->answer);
     if (bytes == 0) return 0;
     if (write(ends[0], each->answer, (size_t)bytes) != bytes) return 1;
@@ -58,6 +65,8 @@ static void set_number(const char *name, int value) {
 /* The server ends with this process, at the latest. */
 static pid_t begin(const exchange_t exchanges[], int rank) {
   cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  virtual_time_begin();
+  virtual_time_freeze();
   pid_t server = fork();
   if (server == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -81,8 +90,8 @@ static void end(pid_t server) {
   cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, "a request was not as expected");
 }
 
-static uint64_t in_ms(unsigned ms) {
-  return base_clock_now_ns() + ms * UINT64_C(1000000);
+static uint64_t limit(void) {
+  return base_clock_now_ns() + LIMIT_NS;
 }
 
 #define HELLO                                                     \
@@ -111,9 +120,9 @@ Test(pmi, rank_0_publishes_under_a_new_key_each_time) {
   for (int i = 0; i < 2; i++) {
     char text[LAUNCH_TEXT_BYTES] = "first";
     if (i == 1) snprintf(text, sizeof text, "second");
-    cr_assert_eq(launch_find(in_ms(5000), &launch), COLL_OK, "%s", base_last_error());
+    cr_assert_eq(launch_find(limit(), &launch), COLL_OK, "%s", base_last_error());
     cr_assert(launch.rank == 0 && launch.size == 2 && launch.no_store[0] == '\0');
-    cr_assert_eq(launch_share(&launch, in_ms(5000), text), COLL_OK, "%s", base_last_error());
+    cr_assert_eq(launch_share(&launch, limit(), text), COLL_OK, "%s", base_last_error());
   }
   end(server);
 }
@@ -128,8 +137,8 @@ Test(pmi, others_read) {
   launch_t launch;
   char text[LAUNCH_TEXT_BYTES] = "";
   begin(exchanges, 1);
-  cr_assert_eq(launch_find(in_ms(5000), &launch), COLL_OK, "%s", base_last_error());
-  cr_assert_eq(launch_share(&launch, in_ms(5000), text), COLL_OK, "%s", base_last_error());
+  cr_assert_eq(launch_find(limit(), &launch), COLL_OK, "%s", base_last_error());
+  cr_assert_eq(launch_share(&launch, limit(), text), COLL_OK, "%s", base_last_error());
   cr_assert_str_eq(text, "text/1");
 }
 
@@ -138,8 +147,8 @@ static void expect(const exchange_t exchanges[], coll_status_t expected, const c
   launch_t launch;
   char text[LAUNCH_TEXT_BYTES] = "";
   begin(exchanges, 1);
-  coll_status_t status = launch_find(in_ms(300), &launch);
-  if (status == COLL_OK) status = launch_share(&launch, in_ms(300), text);
+  coll_status_t status = launch_find(limit(), &launch);
+  if (status == COLL_OK) status = launch_share(&launch, limit(), text);
   cr_assert_eq(status, expected, "%d: %s", (int)status, base_last_error());
   cr_assert_not_null(strstr(base_last_error(), part), "%s", base_last_error());
 }
@@ -191,10 +200,10 @@ Test(pmi, is_left_alone_while_mpi_uses_it) {
   end(begin(none, 1));
   mpi_flag = 1;
   setenv("MPI_LOCALNRANKS", "1", 1);
-  cr_assert_eq(launch_find(in_ms(300), &launch), COLL_OK, "%s", base_last_error());
+  cr_assert_eq(launch_find(limit(), &launch), COLL_OK, "%s", base_last_error());
   cr_assert(launch.rank == 1 && launch.size == 2 && launch.kind->store == NULL);
   rendezvous_address_t address;
-  cr_assert_eq(launch_meet(&launch, in_ms(300), &address), COLL_ERROR_INVALID);
+  cr_assert_eq(launch_meet(&launch, limit(), &address), COLL_ERROR_INVALID);
   cr_assert_not_null(strstr(base_last_error(), "by MPI_Bcast"), "%s", base_last_error());
 }
 
@@ -203,7 +212,7 @@ Test(pmi, descriptor_that_is_closed) {
   launch_t launch;
   end(begin(none, 1));
   close(ends[1]);
-  cr_assert_eq(launch_find(in_ms(300), &launch), COLL_OK, "%s", base_last_error());
+  cr_assert_eq(launch_find(limit(), &launch), COLL_OK, "%s", base_last_error());
   cr_assert(launch.rank == 1 && launch.kind->store == NULL);
   cr_assert_not_null(strstr(launch.no_store, "is closed"), "%s", launch.no_store);
 }
@@ -212,6 +221,6 @@ Test(pmi, port_that_nobody_listens_at) {
   launch_t launch;
   setenv("PMI_PORT", "127.0.0.1:1", 1);
   setenv("PMI_ID", "0", 1);
-  cr_assert_eq(launch_find(in_ms(300), &launch), COLL_ERROR_SYSTEM);
+  cr_assert_eq(launch_find(base_clock_now_ns() + UINT64_C(300000000), &launch), COLL_ERROR_SYSTEM);
   cr_assert_not_null(strstr(base_last_error(), "PMI_PORT=127.0.0.1:1"), "%s", base_last_error());
 }

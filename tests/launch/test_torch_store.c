@@ -1,6 +1,7 @@
 /*
- * The client of PyTorch's TCPStore against a server in another process, which knows one key. The
- * real store is in torchrun.sh, where PyTorch is installed.
+ * The client of PyTorch's TCPStore against a server in another process, which knows one key. What
+ * the server does not answer makes the client's time limit pass; else no time passes. The real
+ * store is in torchrun.sh, where PyTorch is installed.
  */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
@@ -14,6 +15,9 @@
 
 #include "base/clock.h"
 #include "comm/launch/launch.h"
+#include "harness/virtual_time.h"
+
+#define LIMIT_NS UINT64_C(60000000000)
 
 typedef enum behavior { HONEST, OLD, SILENT, HANGS_UP, TOO_LONG, UNKNOWN_ANSWER } behavior_t;
 
@@ -52,8 +56,9 @@ static void answer(int fd, uint8_t request) {
     const uint8_t stop_waiting = store.behavior == UNKNOWN_ANSWER ? 9 : 0;
     take(fd, &count, sizeof count);
     take_text(fd, key, sizeof key);
-    if (count != 1 || store.behavior == SILENT) return;
-    if (strcmp(key, store.key) == 0) give(fd, &stop_waiting, 1);
+    bool is_answered = count == 1 && store.behavior != SILENT && strcmp(key, store.key) == 0;
+    if (is_answered) give(fd, &stop_waiting, 1);
+    if (!is_answered) virtual_time_advance(LIMIT_NS);
   } else if (request == 3) {
     take_text(fd, key, sizeof key);
     count = store.behavior == TOO_LONG ? LAUNCH_TEXT_BYTES : strlen(store.value);
@@ -61,6 +66,7 @@ static void answer(int fd, uint8_t request) {
     give(fd, store.value, strlen(store.value));
   } else if (request == 7) {
     count = 1;
+    if (store.behavior == OLD) virtual_time_advance(LIMIT_NS);
     if (store.behavior != OLD) give(fd, &count, sizeof count);
   } else {
     _exit(1);
@@ -91,6 +97,8 @@ static void begin(behavior_t behavior, const char *rank) {
   cr_assert_eq(bind(store.listener, (struct sockaddr *)&at, bytes), 0);
   cr_assert_eq(getsockname(store.listener, (struct sockaddr *)&at, &bytes), 0);
   cr_assert_eq(listen(store.listener, 1), 0);
+  virtual_time_begin();
+  virtual_time_freeze();
   pid_t server = fork();
   if (server == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -109,8 +117,8 @@ static void begin(behavior_t behavior, const char *rank) {
   setenv("WORLD_SIZE", "2", 1);
 }
 
-static uint64_t in_ms(unsigned ms) {
-  return base_clock_now_ns() + ms * UINT64_C(1000000);
+static uint64_t limit(void) {
+  return base_clock_now_ns() + LIMIT_NS;
 }
 
 #define KEY "libcoll/run/3/2/coll-0"
@@ -119,9 +127,9 @@ Test(torch_store, rank_0_publishes) {
   char text[LAUNCH_TEXT_BYTES] = "text/1";
   launch_t launch;
   begin(HONEST, "0");
-  cr_assert_eq(launch_find(in_ms(5000), &launch), COLL_OK, "%s", base_last_error());
+  cr_assert_eq(launch_find(limit(), &launch), COLL_OK, "%s", base_last_error());
   cr_assert(launch.rank == 0 && launch.size == 2 && launch.kind->store == &launch_store_torch);
-  cr_assert_eq(launch_share(&launch, in_ms(5000), text), COLL_OK, "%s", base_last_error());
+  cr_assert_eq(launch_share(&launch, limit(), text), COLL_OK, "%s", base_last_error());
   cr_assert_eq(read(store.told[0], &store, sizeof store), (ssize_t)sizeof store);
   cr_assert_str_eq(store.key, KEY);
   cr_assert_str_eq(store.value, "text/1");
@@ -134,8 +142,8 @@ static void expect(behavior_t behavior, const char *key, coll_status_t expected,
   snprintf(store.key, sizeof store.key, "%s", key);
   snprintf(store.value, sizeof store.value, "text/1");
   begin(behavior, "1");
-  coll_status_t status = launch_find(in_ms(300), &launch);
-  if (status == COLL_OK) status = launch_share(&launch, in_ms(300), text);
+  coll_status_t status = launch_find(limit(), &launch);
+  if (status == COLL_OK) status = launch_share(&launch, limit(), text);
   cr_assert_eq(status, expected, "%d: %s", (int)status, base_last_error());
   const char *found = status == COLL_OK ? text : base_last_error();
   cr_assert_not_null(strstr(found, part), "%s", found);
@@ -170,7 +178,7 @@ Test(torch_store, of_an_older_version) {
   launch_t launch;
   rendezvous_address_t address;
   begin(OLD, "1");
-  cr_assert_eq(launch_find(in_ms(200), &launch), COLL_OK, "%s", base_last_error());
+  cr_assert_eq(launch_find(limit(), &launch), COLL_OK, "%s", base_last_error());
   cr_assert(launch.kind->store == NULL && launch.rank == 1 && launch.size == 2);
   cr_assert_not_null(strstr(launch.no_store, "PyTorch 2.1"), "%s", launch.no_store);
   cr_assert_eq(launch_variables_address(&launch, &address), COLL_OK, "%s", base_last_error());
@@ -182,9 +190,11 @@ Test(torch_store, of_an_older_version) {
 
 Test(torch_store, that_is_not_there) {
   begin(HONEST, "1");
+  virtual_time_end();
   setenv("MASTER_PORT", "1", 1);
   launch_t launch;
-  cr_assert_eq(launch_find(in_ms(200), &launch), COLL_ERROR_SYSTEM);
+  uint64_t soon_ns = base_clock_now_ns() + UINT64_C(200000000);
+  cr_assert_eq(launch_find(soon_ns, &launch), COLL_ERROR_SYSTEM);
   cr_assert_not_null(strstr(base_last_error(), "127.0.0.1 port 1 cannot be reached"), "%s",
                      base_last_error());
 }

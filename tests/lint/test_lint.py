@@ -105,6 +105,28 @@ CASES = [
     ("names that only contain a banned one, a slot, a string and a comment",
      {"base/b.c": c_file("void f(x_t *x) {\n  my_rand();\n  rand_r(&s);\n  x->sleep(x);\n"
                          "  g(\"system(1)\"); /* atoi(x) */\n}\n")}, None),
+    ("poll with a limit of its own", {"libcoll/comm/c.c": c_file(
+        "void f(void) {\n  poll(&p[g(1, 2)], 1,\n       left_ms);\n}\n")},
+     "libcoll/comm/c.c:3: the limit of poll is not of base_deadline_limit_ms"),
+    ("epoll_wait with a number", {"libcoll/comm/c.c": c_file(
+        "void f(void) { epoll_wait(e, v, 1, 50); }\n")}, "the limit of epoll_wait is not"),
+    ("a futex with a limit of its own", {"base/b.c": c_file(
+        "void f(void) { syscall(SYS_futex, &w, FUTEX_WAIT, s, &time, NULL, 0); }\n")},
+     "the limit of a futex is not of base_deadline_limit"),
+    ("nanosleep", {"libtrain/t.c": c_file("void f(void) { nanosleep(&t, NULL); }\n")},
+     "nanosleep: use base_clock_sleep_ns"),
+    ("a timeout of a socket", {"libcoll/comm/c.c": c_file("int x = SO_RCVTIMEO;\n")},
+     "SO_RCVTIMEO: use base_deadline_poll"),
+    ("limits of base, none, and those of tests and front ends",
+     {"libcoll/comm/c.c": c_file(
+         "void f(void) {\n  int ms = base_deadline_limit_ms(left(a, b));\n  poll(p, 1, ms);\n"
+         "  poll(p, 1, 0);\n  epoll_wait(e, v, 1, -1);\n  x->ops->poll(p, 1, 5);\n"
+         "  poll(p, 1, base_deadline_limit_ms(left));\n  context->poll(p);\n"
+         "  struct timespec t = base_deadline_limit(left);\n"
+         "  syscall(SYS_futex, &w, FUTEX_WAIT, s, &t, NULL, 0);\n}\n"),
+      "libcoll/frontends/mpi/m.c": c_file("void f(void) { nanosleep(&t, NULL); }\n"),
+      "tests/engine/t.c": c_file("void f(void) { poll(p, 1, 5); }\n"),
+      "base/deadline.c": c_file("void f(void) { pthread_cond_timedwait(c, l, &t); }\n")}, None),
     ("a macro that returns",
      {"base/b.c": c_file("#define CHECK(x) \\\n  do {    \\\n    if (x) return 1; \\\n"
                          "  } while (0)\n")}, "CHECK hides control flow"),

@@ -1,8 +1,12 @@
-/* When a peer of the TCP transport is lost, and when not. The connections are in a network
- * namespace of the test, whose loopback interface is taken down and up. */
+/*
+ * When a peer of the TCP transport is lost, and when not, by the kernel's own timers. The
+ * connections are in a network namespace of the test, whose loopback interface is taken down and
+ * up. test_liveness.c tests the decision for any times.
+ */
 #include <criterion/criterion.h>
 #include <net/if.h>
 #include <sched.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
@@ -66,7 +70,7 @@ static void fill(transport_t *end) {
 }
 
 /* Whoever has no descriptor cannot ask the host of a peer that is stopped. */
-Test(tcp_health, a_stopped_peer_is_not_lost_for_want_of_descriptors, .timeout = 60) {
+Test(timing_health, a_stopped_peer_is_not_lost_for_want_of_descriptors, .timeout = 60) {
   transport_t *ends[2];
   struct rlimit limit;
   make_pair(ends);
@@ -80,25 +84,14 @@ Test(tcp_health, a_stopped_peer_is_not_lost_for_want_of_descriptors, .timeout = 
   destroy_pair(ends);
 }
 
-/* A rank has asked a host, without success, and computed, or was stopped, since. */
-Test(tcp_health, a_question_that_nobody_followed_up_is_no_loss, .timeout = 60) {
-  transport_t *ends[2];
-  make_pair(ends);
-  fill(ends[0]);
-  base_clock_sleep_ns(1000 * MS_NS);
-  ((tcp_t *)(void *)ends[0])->hosts[0].asked_ns = base_clock_now_ns() - IDLE_NS;
-  cr_assert_eq(watch_peer(ends[0], 3000), TRANSPORT_PEER_HERE);
-  destroy_pair(ends);
-}
-
 /* After a long time without calls, what is sent first is lost on its way and sent again. */
-Test(tcp_health, a_retransmission_after_a_long_time_is_no_loss, .timeout = 60) {
+Test(timing_health, a_retransmission_after_a_long_time_is_no_loss, .timeout = 60) {
   transport_t *ends[2];
   make_pair(ends);
   tcp_peer_t *peer = &((tcp_t *)(void *)ends[0])->peers[1];
   cr_assert_eq(watch_peer(ends[0], 500), TRANSPORT_PEER_HERE);
-  peer->rails->checked_ns -= IDLE_NS; /* as if it were long ago */
-  peer->rails->acked_ns -= IDLE_NS;
+  peer->rails->acks.checked_ns -= IDLE_NS; /* as if it were long ago */
+  peer->rails->acks.acked_ns -= IDLE_NS;
   set_link(false);
   cr_assert(send_one(ends[0], 0));
   base_clock_sleep_ns(600 * MS_NS);
@@ -114,20 +107,22 @@ static void require_silence(transport_t *end) {
   cr_assert_str_eq(why, "127.0.0.1 has not answered for some seconds");
 }
 
-Test(tcp_health, a_host_that_does_not_answer_is_lost, .timeout = 60) {
+Test(timing_health, a_host_that_does_not_answer_is_lost, .timeout = 60) {
   transport_t *ends[2];
   make_pair(ends);
   set_link(false);
   cr_assert(send_one(ends[0], 0));
   uint64_t began_ns = base_clock_now_ns();
   cr_assert_eq(watch_peer(ends[0], 10000), TRANSPORT_PEER_LOST);
-  cr_assert_lt(base_clock_now_ns() - began_ns, 3500 * MS_NS);
+  uint64_t took_ms = (base_clock_now_ns() - began_ns) / MS_NS;
+  printf("# a silent host is lost after %d of 3500 ms\n", (int)took_ms);
+  cr_assert_lt(took_ms, 3500);
   require_silence(ends[0]);
   destroy_pair(ends);
 }
 
 /* The kernel has given up the connection, which a send finds out first. */
-Test(tcp_health, a_send_that_fails_does_not_hide_why, .timeout = 60) {
+Test(timing_health, a_send_that_fails_does_not_hide_why, .timeout = 60) {
   transport_t *ends[2];
   make_pair(ends);
   set_link(false);

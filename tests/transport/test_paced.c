@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
-#include "harness/sample.h"
+#include "harness/virtual_time.h"
 #include "transport/kit.h"
 #include "transport/memory.h"
 #include "transport/paced/paced.h"
@@ -77,11 +77,15 @@ TRANSPORT_KIT_PEERS(paced, paced_fixture, transport_kit_threads)
 
 /* ---- times ----------------------------------------------------------------------------------*/
 
-/* Sends `bytes` from rank 0 to each of the receivers at once, and returns the time in us until each
- * has them. All ends are this thread's. */
+#define STEP_NS 50u
+#define STEP_US 0.2 /* by which an arrival may be found late, with rounding */
+
+/* Sends `bytes` from each of the senders at once, and returns the time in us until the receivers
+ * have them: it passes only while nothing arrives. All ends are this thread's. */
 static void exchange(transport_t *ends[], const int from[], const int to[], int count, size_t bytes,
                      double us[]) {
   static char data[1 << 16];
+  virtual_time_freeze();
   uint64_t start_ns = base_clock_now_ns();
   const transport_head_t head = {.bytes = bytes};
   bool arrived[8] = {false};
@@ -91,7 +95,7 @@ static void exchange(transport_t *ends[], const int from[], const int to[], int 
     cr_assert_eq(port->transport->ops->send(port, data, &head, &done), COLL_OK);
     cr_assert(done);
   }
-  for (int left = count; left > 0;) {
+  for (int left = count; left > 0; virtual_time_advance(STEP_NS)) {
     for (int i = 0; i < count; i++) {
       transport_head_t found;
       transport_port_t *port = ends[to[i]]->ops->port(ends[to[i]], from[i], 0);
@@ -113,86 +117,76 @@ static void destroy(transport_t *ends[], int size) {
   for (int rank = 0; rank < size; rank++) ends[rank]->ops->destroy(ends[rank]);
 }
 
-/* The least of several times: the thread may be delayed, but never early. A sanitizer delays all.
- */
-enum { REPEATS = 20, SLACK_US = HARNESS_BUILD == HARNESS_PLAIN ? 0 : 1000 };
+static void require_time(double us, double expected_us) {
+  cr_assert(us >= expected_us - STEP_US && us <= expected_us + STEP_US, "%.2f us, not %.2f", us,
+            expected_us);
+}
 
-Test(paced_times, one_message_takes_latency_and_bandwidth) {
+Test(paced_times, one_message_takes_latency_and_bandwidth, .init = virtual_time_begin) {
   transport_t *ends[2];
   cr_assert_eq(make_apart(2, ends), COLL_OK);
   for (size_t bytes = 0; bytes <= 8192; bytes += 4096) {
-    double expected_us = 2 * LATENCY_US + transfer_us(bytes), least_us = 1e9;
-    for (int i = 0; i < REPEATS; i++) {
-      double us;
-      exchange(ends, (int[]){0}, (int[]){1}, 1, bytes, &us);
-      cr_assert_geq(us, expected_us - 0.1);
-      if (us < least_us) least_us = us;
-    }
-    cr_expect_leq(least_us, expected_us * 1.25 + 10 + SLACK_US, "%zu bytes: %.1f us, not %.1f",
-                  bytes, least_us, expected_us);
+    double us;
+    exchange(ends, (int[]){0}, (int[]){1}, 1, bytes, &us);
+    require_time(us, 2 * LATENCY_US + transfer_us(bytes));
   }
   destroy(ends, 2);
 }
 
-/* least_us[i]: of the i-th of `count` messages sent at once. */
-static void exchange_repeatedly(transport_t *ends[], const int from[], const int to[], int count,
-                                double least_us[]) {
-  for (int i = 0; i < count; i++) least_us[i] = 1e9;
-  for (int repeat = 0; repeat < REPEATS; repeat++) {
-    double us[8];
-    exchange(ends, from, to, count, 8192, us);
-    for (int i = 0; i < count; i++) least_us[i] = us[i] < least_us[i] ? us[i] : least_us[i];
-  }
+#define BYTES 8192
+
+static double alone_us(void) {
+  return 2 * LATENCY_US + transfer_us(BYTES);
 }
 
-Test(paced_times, ranks_of_a_host_share_its_link) {
+Test(paced_times, ranks_of_a_host_share_its_link, .init = virtual_time_begin) {
   transport_t *ends[4];
-  double us[2], alone_us = 2 * LATENCY_US + transfer_us(8192);
+  double us[2];
   cr_assert_eq(make_pairs(4, ends), COLL_OK);
-  exchange_repeatedly(ends, (int[]){0, 1}, (int[]){2, 3}, 2, us);
-  cr_expect_leq(us[0], alone_us + transfer_us(8192) / 2 + SLACK_US);
-  cr_expect_geq(us[1], alone_us + transfer_us(8192) - 0.1);
-  cr_expect_leq(us[1], alone_us + transfer_us(8192) * 1.5 + SLACK_US);
+  exchange(ends, (int[]){0, 1}, (int[]){2, 3}, 2, BYTES, us);
+  require_time(us[0], alone_us());
+  require_time(us[1], alone_us() + transfer_us(BYTES));
   destroy(ends, 4);
 }
 
-Test(paced_times, hosts_do_not_share_links) {
+Test(paced_times, hosts_do_not_share_links, .init = virtual_time_begin) {
   transport_t *ends[4];
-  double us[2], alone_us = 2 * LATENCY_US + transfer_us(8192);
+  double us[2];
   cr_assert_eq(make_apart(4, ends), COLL_OK);
-  exchange_repeatedly(ends, (int[]){0, 1}, (int[]){2, 3}, 2, us);
-  cr_expect_leq(us[0], alone_us + transfer_us(8192) / 2 + SLACK_US);
-  cr_expect_leq(us[1], alone_us + transfer_us(8192) / 2 + SLACK_US);
+  exchange(ends, (int[]){0, 1}, (int[]){2, 3}, 2, BYTES, us);
+  require_time(us[0], alone_us());
+  require_time(us[1], alone_us());
   destroy(ends, 4);
 }
 
 /* The link to rank 2 is not kept free for the message of rank 0, which waits for rank 0's link. */
-Test(paced_times, links_do_not_wait_for_each_other) {
+Test(paced_times, links_do_not_wait_for_each_other, .init = virtual_time_begin) {
   transport_t *ends[3];
-  double us[4], alone_us = 2 * LATENCY_US + transfer_us(8192);
+  double us[4];
   cr_assert_eq(make_apart(3, ends), COLL_OK);
-  exchange_repeatedly(ends, (int[]){0, 0, 0, 1}, (int[]){1, 1, 2, 2}, 4, us);
-  cr_expect_geq(us[2], alone_us + 2 * transfer_us(8192) - 0.1);
-  cr_expect_leq(us[3], alone_us + 1.5 * transfer_us(8192) + SLACK_US);
+  exchange(ends, (int[]){0, 0, 0, 1}, (int[]){1, 1, 2, 2}, 4, BYTES, us);
+  require_time(us[2], alone_us() + 2 * transfer_us(BYTES));
+  require_time(us[3], alone_us() + transfer_us(BYTES));
   destroy(ends, 3);
 }
 
 /* Each direction of a link carries its own. */
-Test(paced_times, directions_do_not_share) {
+Test(paced_times, directions_do_not_share, .init = virtual_time_begin) {
   transport_t *ends[2];
-  double us[2], alone_us = 2 * LATENCY_US + transfer_us(8192);
+  double us[2];
   cr_assert_eq(make_apart(2, ends), COLL_OK);
-  exchange_repeatedly(ends, (int[]){0, 1}, (int[]){1, 0}, 2, us);
-  cr_expect_leq(us[1], alone_us + transfer_us(8192) / 2 + SLACK_US);
+  exchange(ends, (int[]){0, 1}, (int[]){1, 0}, 2, BYTES, us);
+  require_time(us[0], alone_us());
+  require_time(us[1], alone_us());
   destroy(ends, 2);
 }
 
-Test(paced_times, ranks_of_a_host_are_not_paced) {
+Test(paced_times, ranks_of_a_host_are_not_paced, .init = virtual_time_begin) {
   transport_t *ends[2];
   double us[1];
   cr_assert_eq(make_pairs(2, ends), COLL_OK);
-  exchange_repeatedly(ends, (int[]){0}, (int[]){1}, 1, us);
-  cr_expect_lt(us[0], 2 * LATENCY_US * HARNESS_PATIENCE);
+  exchange(ends, (int[]){0}, (int[]){1}, 1, BYTES, us);
+  require_time(us[0], 0);
   destroy(ends, 2);
 }
 

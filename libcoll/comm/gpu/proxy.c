@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/cancel.h"
 #include "base/clock.h"
+#include "base/deadline.h"
 #include "base/memory.h"
 #include "comm/create.h"
 #include "comm/descriptors.h"
@@ -66,7 +66,7 @@ coll_status_t comm_proxy_create(struct comm_gpu *gpu) {
   made->comm = gpu->comm;
   made->last_link = &made->first;
   pthread_mutex_init(&made->lock, NULL);
-  pthread_cond_init(&made->changed, NULL);
+  base_deadline_condition(&made->changed);
   coll_status_t status = build(made);
   if (status != COLL_OK) {
     comm_proxy_free(made);
@@ -86,24 +86,12 @@ coll_status_t comm_proxy_start(comm_proxy_t *proxy) {
   return status;
 }
 
-/* The caller holds the proxy's lock, which is released meanwhile. */
-static void wait_a_while(comm_proxy_t *proxy) {
-  struct timespec end;
-  clock_gettime(CLOCK_REALTIME, &end);
-  end.tv_nsec += CANCEL_NS;
-  if (end.tv_nsec >= 1000000000) {
-    end.tv_nsec -= 1000000000;
-    end.tv_sec++;
-  }
-  (void)pthread_cond_timedwait(&proxy->changed, &proxy->lock, &end);
-}
-
 /* Cancelling concerns the thread that creates the communicator, so it is this one that looks. */
 coll_status_t comm_proxy_await(comm_proxy_t *proxy) {
   bool is_cancelled = false;
   pthread_mutex_lock(&proxy->lock);
   while (!proxy->is_connected) {
-    wait_a_while(proxy);
+    base_deadline_wait(&proxy->changed, &proxy->lock, CANCEL_NS);
     if (is_cancelled || !base_cancel_is_requested()) continue;
     is_cancelled = true;
     comm_abort(proxy->comm, proxy->comm->rank, base_cancel_why());

@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/deadline.h"
 #include "comm/launch/launch.h"
 #include "comm/launch/pmix_abi.h"
 
@@ -152,25 +152,19 @@ static void fence_done(int status, void *context) {
 }
 
 static fence_t *fence_create(void) {
-  pthread_condattr_t attributes;
   fence_t *fence = calloc(1, sizeof *fence);
   if (fence == NULL) return NULL;
-  pthread_condattr_init(&attributes);
-  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-  pthread_cond_init(&fence->changed, &attributes);
-  pthread_condattr_destroy(&attributes);
+  base_deadline_condition(&fence->changed);
   pthread_mutex_init(&fence->lock, NULL);
   return fence;
 }
 
 /* Frees the fence, or leaves that to fence_done. */
 static coll_status_t fence_wait(fence_t *fence, uint64_t deadline_ns) {
-  const struct timespec until = {.tv_sec = (time_t)(deadline_ns / 1000000000u),
-                                 .tv_nsec = (long)(deadline_ns % 1000000000u)};
-  int late = 0;
+  uint64_t left_ns;
   pthread_mutex_lock(&fence->lock);
-  while (!fence->is_done && late == 0) {
-    late = pthread_cond_timedwait(&fence->changed, &fence->lock, &until);
+  while (!fence->is_done && (left_ns = base_deadline_left_ns(deadline_ns)) > 0) {
+    base_deadline_wait(&fence->changed, &fence->lock, left_ns);
   }
   bool is_done = fence->is_done;
   int error = fence->status;

@@ -92,9 +92,8 @@ static int dial_once(const struct addrinfo *found, uint64_t deadline_ns) {
   for (const struct addrinfo *each = found; each != NULL; each = each->ai_next) {
     int fd = socket(each->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0) continue;
-    base_deadline_limit(fd, deadline_ns);
-    if (connect(fd, each->ai_addr, each->ai_addrlen) == 0) return fd;
-    int cause = errno == EINPROGRESS ? ETIMEDOUT : errno;
+    if (base_deadline_connect(fd, each->ai_addr, each->ai_addrlen, deadline_ns) == 0) return fd;
+    int cause = errno;
     close(fd);
     errno = cause;
   }

@@ -39,10 +39,10 @@ static int fail_with(int fd, int error) {
 static int dial_one(const dial_targets_t *targets, uint64_t deadline_ns) {
   int fd = socket(targets->at[0].ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return -1;
-  base_deadline_limit(fd, deadline_ns);
-  bool connected = connect(fd, (const struct sockaddr *)&targets->at[0], targets->lengths[0]) == 0;
+  const struct sockaddr *address = (const struct sockaddr *)&targets->at[0];
+  bool connected = base_deadline_connect(fd, address, targets->lengths[0], deadline_ns) == 0;
   if (connected && !connected_to_itself(fd)) return fd;
-  return fail_with(fd, connected ? ECONNREFUSED : errno == EINPROGRESS ? ETIMEDOUT : errno);
+  return fail_with(fd, connected ? ECONNREFUSED : errno);
 }
 
 typedef struct attempts {
@@ -102,8 +102,8 @@ static int await_one(attempts_t *attempts, uint64_t until_ns) {
   while (fd < 0 && is_any_open(attempts) && base_deadline_left_ms(until_ns) > 0 &&
          !base_cancel_is_requested()) {
     uint64_t look_ns = soon(BASE_CANCEL_CHECK_NS, until_ns);
-    poll(attempts->polls, (nfds_t)attempts->count,
-         base_deadline_left_ms(base_cancel_is_possible() ? look_ns : until_ns));
+    uint64_t left_ns = base_deadline_left_ns(base_cancel_is_possible() ? look_ns : until_ns);
+    poll(attempts->polls, (nfds_t)attempts->count, base_deadline_limit_ms(left_ns));
     fd = take_connected(attempts);
   }
   return fd;

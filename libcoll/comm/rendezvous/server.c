@@ -176,6 +176,15 @@ static coll_status_t fill_polls(rendezvous_server_t *server, poll_counts_t *coun
   return COLL_OK;
 }
 
+static int poll_until(struct pollfd polls[], int count, uint64_t deadline_ns) {
+  int found;
+  do {
+    int limit_ms = base_deadline_limit_ms(base_deadline_left_ns(deadline_ns));
+    found = poll(polls, (nfds_t)count, limit_ms);
+  } while (found == 0 && base_deadline_left_ns(deadline_ns) > 0);
+  return found;
+}
+
 /* Waits for events and serves them. False: there were none before the deadline, or polling failed.
  */
 static bool serve_once(rendezvous_server_t *server, uint64_t deadline_ns) {
@@ -188,8 +197,7 @@ static bool serve_once(rendezvous_server_t *server, uint64_t deadline_ns) {
   const struct pollfd *polls = server->polls;
   uint64_t room_ns = base_clock_now_ns() + ROOM_NS;
   bool is_full = server->listener >= 0 && polls[counts.all - 1].fd < 0 && room_ns < deadline_ns;
-  int left_ms = base_deadline_left_ms(is_full ? room_ns : deadline_ns);
-  int found = poll(server->polls, (nfds_t)counts.all, left_ms);
+  int found = poll_until(server->polls, counts.all, is_full ? room_ns : deadline_ns);
   if (found < 0 && errno == EINTR) return true;
   if (found == 0 && is_full) return true;
   if (found < 0) {

@@ -77,7 +77,8 @@ static coll_status_t poll_watched(const shm_mesh_t *mesh, int fd, uint64_t deadl
   for (;;) {
     uint64_t now_ns = base_clock_now_ns(), until_ns = deadline_ns;
     if (watch != NULL && until_ns > now_ns + WATCH_NS) until_ns = now_ns + WATCH_NS;
-    int ready = poll(polls, count, base_deadline_left_ms(until_ns));
+    int limit_ms = base_deadline_limit_ms(base_deadline_left_ns(until_ns));
+    int ready = poll(polls, count, limit_ms);
     if (ready < 0 && errno != EINTR) {
       return base_fail_errno(COLL_ERROR_SYSTEM, "rank %d: cannot poll", mesh->rank);
     }

@@ -12,8 +12,9 @@
 #include <linux/membarrier.h>
 #include <pthread.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "base/deadline.h"
 
 #define BLIND_SLEEP_NS 200000u
 
@@ -40,8 +41,7 @@ void shm_wakeup_arm(shm_control_t *own, uint32_t *seen) {
 
 void shm_wakeup_sleep(shm_control_t *own, uint32_t seen, uint64_t timeout_ns) {
   if (!has_membarrier && timeout_ns > BLIND_SLEEP_NS) timeout_ns = BLIND_SLEEP_NS;
-  struct timespec timeout = {.tv_sec = (time_t)(timeout_ns / 1000000000u),
-                             .tv_nsec = (long)(timeout_ns % 1000000000u)};
+  struct timespec timeout = base_deadline_limit(timeout_ns);
   syscall(SYS_futex, &own->doorbell, FUTEX_WAIT, seen, &timeout, NULL, 0);
 }
 

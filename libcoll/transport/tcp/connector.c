@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/deadline.h"
 #include "base/memory.h"
 #include "transport/tcp/dial.h"
 #include "transport/tcp/end.h"
@@ -329,17 +330,10 @@ static uint64_t prepare(const tcp_connector_t *c, nfds_t *count) {
   return due_ns;
 }
 
-/* Rounded up; -1: for ever. */
-static int ms_until(uint64_t due_ns) {
-  uint64_t now_ns = base_clock_now_ns();
-  if (due_ns == UINT64_MAX) return -1;
-  return due_ns <= now_ns ? 0 : (int)earlier_of((due_ns - now_ns) / 1000000 + 1, 60000);
-}
-
 static void turn(tcp_connector_t *c) {
   nfds_t count;
   uint64_t due_ns = prepare(c, &count);
-  if (poll(c->polled, count, ms_until(due_ns)) < 0) {
+  if (poll(c->polled, count, base_deadline_limit_ms(base_deadline_left_ns(due_ns))) < 0) {
     base_clock_sleep_ns(RETRY_NS); /* for want of memory */
     return;
   }

@@ -10,11 +10,12 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/deadline.h"
 #include "base/memory.h"
 #include "transport/tcp/end.h"
 #include "transport/tcp/tcp.h"
 
-#define POLL_MS 10
+#define POLL_NS 10000000u
 
 static coll_status_t open_wait_set(tcp_t *end) {
   struct epoll_event event = {.events = EPOLLIN, .data.u32 = TCP_WAKEUP_EVENT};
@@ -145,7 +146,7 @@ static coll_status_t await_first(tcp_t *end, const tcp_group_t *group) {
     COLL_TRY(look(end, group->deadline_ns, &missing));
     if (missing < 0) return COLL_OK;
     if (watch != NULL) COLL_TRY(watch->check(watch->context));
-    if (poll(polled, 2, POLL_MS) > 0 && polled[0].revents != 0) {
+    if (poll(polled, 2, base_deadline_limit_ms(POLL_NS)) > 0 && polled[0].revents != 0) {
       (void)!read(polled[0].fd, &count, sizeof count);
     }
   }

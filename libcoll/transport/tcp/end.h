@@ -12,6 +12,7 @@
 #include "transport/tcp/connector.h"
 #include "transport/tcp/fabric.h"
 #include "transport/tcp/frame.h"
+#include "transport/tcp/liveness.h"
 
 /* A message that has arrived and was not taken. */
 struct tcp_message {
@@ -38,10 +39,8 @@ typedef enum tcp_loss {
 typedef struct tcp_host {
   struct sockaddr_storage address;
   socklen_t address_bytes;
-  int probe;            /* a connection that was begun to see whether the host answers; -1: none */
-  uint64_t asked_ns;    /* since when it has not answered; 0: it is not asked */
-  uint64_t looked_ns;   /* when that was last looked at */
-  uint64_t answered_ns; /* when it last did */
+  int probe; /* a connection that was begun to see whether the host answers; -1: none */
+  tcp_question_t question;
 } tcp_host_t;
 
 /* The memory of a caller for the next message of a channel. */
@@ -103,9 +102,7 @@ typedef struct tcp_rail {
   int silences;         /* how often it has become silent lately, */
   uint64_t silent_ns;   /* and when it last did */
   int host;             /* its address of the peer, in tcp_t.hosts */
-  uint64_t checked_ns;  /* when health.c last looked at the connection */
-  uint64_t acked_bytes; /* that the peer's host had acknowledged then, */
-  uint64_t acked_ns;    /* and since when no more, as far as that was watched */
+  tcp_acks_t acks;
 
   /* Sending: what the socket did not accept. */
   char *out;

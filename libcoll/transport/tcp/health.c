@@ -4,7 +4,7 @@
  * out by itself (keepalive, open.c). Where something was sent and not acknowledged for a while,
  * retransmissions become rare, and a receiver without room may be slow to answer for good reason:
  * then another connection to the host is begun, which its kernel accepts or refuses at once. Only
- * if that is not answered either, its ranks are lost.
+ * if that is not answered either, its ranks are lost (liveness.h decides).
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -20,16 +20,6 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "transport/tcp/end.h"
-
-#define CHECK_NS 100000000u /* between looks at a connection */
-#define SUSPECT_MS 500      /* without an acknowledgement of what was sent */
-#define SUSPECT_NS (SUSPECT_MS * UINT64_C(1000000))
-#define UNANSWERED_NS 2000000000u /* after which a host is lost */
-#define ANSWERED_NS 1000000000u   /* for which an answer counts */
-#define BLOCKED_NS 15000000000u   /* what is sent does not arrive, although the host answers */
-/* Looks that are further apart do not show what was between them: this process computed, or was
- * stopped. What was measured until then does not count. */
-#define APART_NS 1000000000u
 
 /* ---- hosts ----------------------------------------------------------------------------------*/
 
@@ -77,11 +67,6 @@ static void end_probe(tcp_host_t *host) {
   host->probe = -1;
 }
 
-static void withdraw(tcp_host_t *host) {
-  end_probe(host);
-  host->asked_ns = 0;
-}
-
 void tcp_health_free(tcp_t *end) {
   for (size_t i = 0; i < end->host_count; i++) end_probe(&end->hosts[i]);
   free(end->hosts);
@@ -105,36 +90,35 @@ static bool begin_probe(tcp_host_t *host) {
   return is_asked;
 }
 
-typedef enum answer { ANSWER_NONE, ANSWER_GIVEN, ANSWER_FAILED } answer_t;
-
-/* Refused or reset or not, an answer is one. */
-static answer_t look_at_probe(const tcp_host_t *host) {
+/* Refused or reset or not, an answer is one. *is_over: the probe has got none and is to be begun
+ * anew. */
+static bool look_at_probe(const tcp_host_t *host, bool *is_over) {
   int error = 0;
   socklen_t length = sizeof error;
   struct pollfd polled = {.fd = host->probe, .events = POLLOUT};
-  if (host->probe < 0) return ANSWER_FAILED;
-  if (poll(&polled, 1, 0) != 1) return ANSWER_NONE;
+  *is_over = host->probe < 0;
+  if (*is_over || poll(&polled, 1, 0) != 1) return false;
   (void)getsockopt(host->probe, SOL_SOCKET, SO_ERROR, &error, &length);
-  return is_silence(error) ? ANSWER_FAILED : ANSWER_GIVEN;
+  *is_over = is_silence(error);
+  return !*is_over;
+}
+
+static tcp_answer_t ask(tcp_host_t *host) {
+  bool is_over;
+  if (look_at_probe(host, &is_over)) {
+    end_probe(host);
+    return TCP_ANSWER_GIVEN;
+  }
+  if (!is_over) return TCP_ANSWER_NONE;
+  end_probe(host);
+  return begin_probe(host) ? TCP_ANSWER_NONE : TCP_ANSWER_UNASKED;
 }
 
 /* Whether the host has not answered for too long. Asks it, unless it has answered lately. */
 static bool is_gone(tcp_host_t *host, uint64_t now_ns) {
-  if (now_ns > host->looked_ns + APART_NS) withdraw(host);
-  host->looked_ns = now_ns;
-  if (now_ns < host->answered_ns + ANSWERED_NS) return false;
-  if (host->asked_ns == 0) host->asked_ns = now_ns;
-  answer_t answer = look_at_probe(host);
-  if (answer == ANSWER_GIVEN) {
-    host->answered_ns = now_ns;
-    withdraw(host);
-    return false;
-  }
-  if (answer == ANSWER_FAILED) {
-    end_probe(host);
-    if (!begin_probe(host)) withdraw(host);
-  }
-  return host->asked_ns != 0 && now_ns > host->asked_ns + UNANSWERED_NS;
+  bool asks = tcp_liveness_asks(&host->question, now_ns);
+  if (host->question.asked_ns == 0) end_probe(host); /* of a question that was withdrawn */
+  return asks && tcp_liveness_is_gone(&host->question, ask(host), now_ns);
 }
 
 static void lose_host(tcp_t *end, int host) {
@@ -161,30 +145,20 @@ static bool has_others(const tcp_rail_t *rail) {
 
 /* ---- connections ----------------------------------------------------------------------------*/
 
-static bool is_due(const struct tcp_info *info) {
-  return info->tcpi_unacked > 0 || info->tcpi_notsent_bytes > 0;
-}
-
 /* A receiver without room is asked for it (tcp_probes), and nothing is sent to it again. */
 static void check_rail(tcp_rail_t *rail, uint64_t now_ns) {
   struct tcp_info info;
   socklen_t length = sizeof info;
   tcp_peer_t *peer = rail->peer;
-  if (rail->fd < 0 || now_ns < rail->checked_ns + CHECK_NS) return;
-  bool is_apart = now_ns > rail->checked_ns + APART_NS;
-  rail->checked_ns = now_ns;
+  if (rail->fd < 0 || !tcp_liveness_is_due(&rail->acks, now_ns)) return;
   memset(&info, 0, sizeof info);
   if (getsockopt(rail->fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return;
-  bool is_moving = info.tcpi_bytes_acked != rail->acked_bytes || !is_due(&info);
-  if (is_moving || is_apart) rail->acked_ns = now_ns;
-  rail->acked_bytes = info.tcpi_bytes_acked;
-  if (now_ns < rail->acked_ns + SUSPECT_NS) return;
-  bool is_silent = info.tcpi_last_ack_recv > SUSPECT_MS && info.tcpi_last_data_recv > SUSPECT_MS;
-  if (is_silent && info.tcpi_retransmits > 0 && has_others(rail)) {
+  tcp_suspicion_t found = tcp_liveness_check(&rail->acks, &info, now_ns);
+  if (found.is_silent && found.is_resent && has_others(rail)) {
     lose_rail(rail, now_ns);
-  } else if (is_silent && is_gone(&peer->end->hosts[rail->host], now_ns)) {
+  } else if (found.is_silent && is_gone(&peer->end->hosts[rail->host], now_ns)) {
     lose_host(peer->end, rail->host);
-  } else if (info.tcpi_retransmits > 0 && now_ns > rail->acked_ns + BLOCKED_NS) {
+  } else if (found.is_blocked) {
     tcp_rails_lost(rail, TCP_LOSS_BLOCKED);
   }
 }

@@ -136,7 +136,7 @@ bool tcp_end_connected(tcp_t *end, int rank, int index, uint16_t made, int fd) {
   if (!prepare(rail, fd)) return reject(rail, fd, errno);
   rail->fd = fd;
   rail->send_error = 0;
-  rail->checked_ns = rail->acked_bytes = 0;
+  rail->acks = (tcp_acks_t){0};
   peer->open_count++;
   tcp_order_open(peer);
   tcp_abort_tell(peer);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/deadline.h"
 #include "base/memory.h"
 #include "transport/tcp/end.h"
 
@@ -17,8 +18,8 @@
  * communicator that has failed. */
 #define LEAVE_NS 60000000000u
 #define LEAVE_FAILED_NS 1000000000u
-#define LEAVE_POLL_MS 1
-#define VERDICT_POLL_MS 1
+#define LEAVE_POLL_NS 1000000u
+#define VERDICT_POLL_NS 1000000u
 
 static tcp_t *lock(transport_t *t) {
   tcp_t *end = tcp_end_of(t);
@@ -147,13 +148,13 @@ static void handle(tcp_t *end, const struct epoll_event *event) {
   (void)tcp_stream_receive(rail);
 }
 
-/* Receives from all peers. Waits for something to arrive for at most timeout_ms. The lock is held
+/* Receives from all peers. Waits for something to arrive for at most timeout_ns. The lock is held
  * but while it waits. */
-static void receive_all(tcp_t *end, int timeout_ms) {
+static void receive_all(tcp_t *end, uint64_t timeout_ns) {
   struct epoll_event events[EVENTS_AT_ONCE];
-  if (timeout_ms > 0) pthread_mutex_unlock(&end->lock);
-  int count = epoll_wait(end->wait_set, events, EVENTS_AT_ONCE, timeout_ms);
-  if (timeout_ms > 0) pthread_mutex_lock(&end->lock);
+  if (timeout_ns > 0) pthread_mutex_unlock(&end->lock);
+  int count = epoll_wait(end->wait_set, events, EVENTS_AT_ONCE, base_deadline_limit_ms(timeout_ns));
+  if (timeout_ns > 0) pthread_mutex_lock(&end->lock);
   for (int i = 0; i < count; i++) handle(end, &events[i]);
   if (end->fabric != NULL) (void)end->fabric->ops->progress(end->fabric);
   tcp_abort_check(end, false);
@@ -172,9 +173,8 @@ static void tcp_arm(transport_t *t) {
  * socket. */
 static void tcp_sleep(transport_t *t, uint64_t timeout_ns) {
   tcp_t *end = lock(t);
-  uint64_t ms = (timeout_ns + 999999) / 1000000;
-  if (end->fabric_is_due) ms = 0;
-  if (end->arrivals == end->arrivals_at_arm) receive_all(end, ms < 60000 ? (int)ms : 60000);
+  if (end->fabric_is_due) timeout_ns = 0;
+  if (end->arrivals == end->arrivals_at_arm) receive_all(end, timeout_ns);
   unlock(end, COLL_OK);
 }
 
@@ -249,7 +249,7 @@ static bool tcp_aborted(transport_t *t, transport_reason_t *reason) {
   tcp_t *end = lock(t);
   if (!end->proposed && !end->decided) receive_all(end, 0);
   bool aborted = end->proposed || end->decided;
-  while (aborted && !end->decided) receive_all(end, VERDICT_POLL_MS);
+  while (aborted && !end->decided) receive_all(end, VERDICT_POLL_NS);
   if (aborted) *reason = end->reason;
   unlock(end, COLL_OK);
   return aborted;
@@ -350,7 +350,7 @@ static void leave(tcp_t *end) {
   }
   while ((any_unsent(end) || lingers(end, now_ns, began_ns)) &&
          now_ns < began_ns + (end->decided ? LEAVE_FAILED_NS : LEAVE_NS)) {
-    receive_all(end, LEAVE_POLL_MS);
+    receive_all(end, LEAVE_POLL_NS);
     now_ns = base_clock_now_ns();
   }
 }
