@@ -9,11 +9,7 @@ each=$3
 cd "$dir" || exit 1
 export COLL_TUNE=builtin COLL_CONNECT_ALL=8
 
-why=$(hosts_may) || {
-  echo "1..0 # SKIP $why"
-  exit 0
-}
-trap 'hosts_remove; rm -rf "$dir"' EXIT
+why=$(hosts_may) || tap_skip_all "$why"
 hosts_make 4
 ranks=$((4 * each))
 list=${prefix}h1:$each,${prefix}h2:$each,${prefix}h3:$each,${prefix}h4:$each

@@ -11,11 +11,7 @@ export COLL_TUNE=builtin
 ranks=16 port=23457
 [ "$COLL_TEST_FULL" = 1 ] && ranks=64
 
-why=$(hosts_may) || {
-  echo "1..0 # SKIP $why"
-  exit 0
-}
-trap 'hosts_remove; rm -rf "$dir"' EXIT
+why=$(hosts_may) || tap_skip_all "$why"
 hosts_make 1
 
 right() { [ "$1" -eq 0 ] && grep -q '^# Wrong elements *: 0 OK$' out; }
