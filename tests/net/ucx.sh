@@ -6,6 +6,7 @@ collrun=$(realpath "$1")
 collbench=$(realpath "$2")
 . "$(dirname "$0")/../harness/tap.sh"
 . "$(dirname "$0")/hosts.sh"
+. "$(dirname "$0")/running.sh"
 cd "$dir" || exit 1
 export COLL_TUNE=builtin
 # LeakSanitizer crashes now and then in memory of UCX's; test_ucx looks for leaks of ours.
@@ -49,11 +50,7 @@ COLL_TRANSPORTS=ucx "$collbench" all --threads 3 --counts 1,1001 -n 2 -w 1 >out 
 right $?
 ok "ranks that are threads"
 
-# shellcheck disable=SC2016
-COLL_TRANSPORTS=ucx "$collrun" -n 3 sh -c '[ $RANK -eq 1 ] || exec "$@"
-  "$@" & echo $! >victim; wait; exit 0' - "$collbench" allreduce --counts 64 \
-  -n 1000000 >out 2>err </dev/null
-[ $? -ne 0 ] && grep -q 'rank 1 .*died' err
+COLL_TRANSPORTS=ucx kills_rank_1 "$collrun" -n 3
 ok "a rank that is killed is named"
 
 why=$(hosts_may) || {
