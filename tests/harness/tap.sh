@@ -39,7 +39,7 @@ has_ended() { ! kill -0 "$1" 2>/dev/null || grep -q '^State:.[ZX]' "/proc/$1/sta
 # Jobs that are this shell's own code do not have the mark. (A subshell would know no jobs.)
 tap_left() {
   jobs -p >"$dir/tap_jobs"
-  grep -lsxz "TAP_DIR=$dir" /proc/[0-9]*/environ | sed 's,^/proc/\([0-9]*\)/.*,\1,' >"$dir/tap_marked"
+  grep -lsxz "TAP_DIR=$dir" /proc/[0-9]*/environ | cut -d / -f 3 >"$dir/tap_marked"
   left=
   for tap_pid in $(sort -nu "$dir/tap_jobs" "$dir/tap_marked"); do
     [ "$tap_pid" = $$ ] || has_ended "$tap_pid" || left="$left $tap_pid"
