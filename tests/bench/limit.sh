@@ -15,7 +15,8 @@ sys.exit(not ($1))" 2>>err && [ ! -s err ]
 # show_times KIND: of each size.
 show_times() {
   figure "$collective: $(python3 -c "import json
-print(', '.join('%d bytes %.3g us' % (m['bytes'], m['$1']) for m in json.load(open('out'))['moves']))")"
+moves = json.load(open('out'))['moves']
+print(', '.join('%d bytes %.3g us' % (move['bytes'], move['$1']) for move in moves))")"
 }
 
 for collective in allreduce broadcast alltoall; do
