@@ -5,14 +5,15 @@ limit_net=$(realpath "$1")
 collrun=$(realpath "$2")
 . "$(dirname "$0")/../harness/tap.sh"
 cd "$dir" || exit 1
-export BENCH_PORT=$((20000 + $$ % 400 * 20))
+tap_ports 4 # rank r has the first one + r
+export BENCH_PORT="$port"
 
 # between RANKS ADDRESSES ARGUMENTS...
 between() {
   ranks=$1
   export BENCH_ADDRESSES="$2"
   shift 2
-  timeout 60 "$collrun" -n "$ranks" "$limit_net" "$@" >out 2>err </dev/null
+  timeout 150 "$collrun" -n "$ranks" "$limit_net" "$@" >out 2>err </dev/null
 }
 
 # has EXPRESSION: true of `names`, the variants, and `rows`, the other lines.
@@ -37,14 +38,13 @@ done
 between 4 127.0.0.1,127.0.0.2 $all --sizes 48,1M -n 3 -w 1 -c 0 && has "len(rows) > 20"
 ok "two ranks on each of two hosts"
 
-# Beside other work a call may take milliseconds more, but not each of 30.
 export BENCH_VARIANTS=1
-between 2 127.0.0.1,127.0.0.2 $all --sizes 48,4M -n 30 -w 1 &&
-  has "len(names) == 1 and all(
-    min(min(row['batch_us']) for row in rows if row['collective'] == name and row['bytes'] > 99)
-    > min(min(row['batch_us']) for row in rows if row['collective'] == name
-              and row['bytes'] < 99) for name in '$all'.split(','))"
-ok "one variant; larger calls take longer"
+between 2 127.0.0.1,127.0.0.2 $all --sizes 48,4M -n 3 -w 1 && has "len(names) == 1"
+ok "one variant"
+figure "$(python3 -c "import json
+lines = [json.loads(line) for line in open('out')]
+print(', '.join('%s of %d bytes %.3g us' % (row['collective'], row['bytes'], min(row['batch_us']))
+                for row in lines if 'batch_us' in row))")"
 unset BENCH_VARIANTS
 
 ! between 3 127.0.0.1,127.0.0.2 $all --sizes 48 && grep -q '3 ranks cannot be divided' err

@@ -3,6 +3,11 @@ import sys
 import unittest
 
 
+def figure(text):
+    """What was measured. No test fails for it."""
+    print("# figure: " + text, flush=True)
+
+
 class Result(unittest.TextTestResult):
     def print_line(self, test, good, more=""):
         name = test.id().split(".", 1)[1].replace("_", " ")

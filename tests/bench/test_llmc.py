@@ -106,12 +106,12 @@ class Steps(Case):
 
     def test_no_step_counts_that_was_interrupted(self):
         peer = self.start()
-        for _ in range(3):
+        for pause_s in (5, 0):
             self.assertEqual(self.state(peer), "T")
-            time.sleep(1.5)
+            time.sleep(pause_s)
             times = peer.steps(2)
             self.assertEqual(len(times), 2)
-            self.assertLess(max(times), 1500)
+            self.assertLess(max(times), 5000)  # of 20 ms each
         self.assertEqual(self.starts(), 1)
 
     def test_it_is_started_again_after_its_last_step(self):

@@ -295,11 +295,13 @@ class Namespaces(unittest.TestCase):
             ours, _ = contenders.make(ROOT, BUILD, layout, [])
             survey = measure.Survey(layout, 1, ["sendrecv"], [4 << 20], (1, 5))
             time_us = survey.run([ours], progress())[0]["times_us"]["coll"][0]
-            self.assertGreater(time_us, 0.8 * (4 << 20) * 8e-3)
+            shaped_us = (4 << 20) * 8e-3
+            tap.figure("4 MiB by 1 Gbit/s: %.0f us, of bytes alone %.0f us" % (time_us, shaped_us))
+            self.assertGreater(time_us, 0.4 * shaped_us)  # not shaped: less than a tenth
             rows = hierarchy.Comparison(ROOT, BUILD, contenders.Layout(made, 2, 2), 1,
                                         [1 << 20]).predict()
             chosen = rows[0]["algorithms"][rows[0]["chosen"]]["predicted_us"]
-            self.assertGreater(chosen, 0.8 * (1 << 20) * 8e-3)
+            self.assertGreater(chosen, 0.4 * (1 << 20) * 8e-3)
             made.shape(0)
             run = subprocess.run(["tc", "-n", made.names[0], "qdisc", "show", "dev", "eth0"],
                                  capture_output=True, text=True, check=True)

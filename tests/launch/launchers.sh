@@ -5,24 +5,27 @@ export COLL_TUNE=builtin
 export LSAN_OPTIONS=detect_leaks=0
 export TSAN_OPTIONS="${TSAN_OPTIONS-}:ignore_noninstrumented_modules=1"
 
-# need COMMAND PACKAGE: ends the test if the command is not installed.
-need() {
-  command -v "$1" >/dev/null && return
-  echo "1..0 # SKIP there is no $1 (Debian: $2)"
-  exit 0
-}
-
 # launch COMMAND...: true if it ends well. Writes the output to out and err.
-launch() { timeout 60 "$@" >out 2>err </dev/null; }
+launch() { timeout 100 "$@" >out 2>err </dev/null; }
 
 # made RANKS: whether that many ranks have made their communicators, and knew where to meet from $2.
 made() { grep -qx "$1 ranks, 3 communicators" out && grep -q "know from $2" err; }
+
+# missing VARIABLE RANK: a shell command for all ranks, whose arguments are a program: all run it but
+# the rank that has this number in the variable. That one stays until another has given up.
+missing() {
+  rm -f gave_up
+  echo "[ \$$1 != $2 ] || { until [ -e gave_up ]; do sleep 0.05; done; exit 0; }
+    \"\$@\" && exit
+    touch gave_up
+    exit 1"
+}
 
 # launch_on HOST COMMAND...: the same on one of these hosts.
 launch_on() {
   launch_host=$1
   shift
-  on "$launch_host" timeout 60 "$@" >out 2>err </dev/null
+  on "$launch_host" timeout 100 "$@" >out 2>err </dev/null
 }
 
 # Writes a program that launchers call like ssh: options, the host, and words for its shell.

@@ -12,36 +12,38 @@ slurm_start() {
   mkdir state tmp.n1 tmp.n2
   slurm_configure
   slurm_daemons=
-  trap slurm_stop EXIT
+  tap_finally slurm_stop
   slurmctld -D >ctld.out 2>&1 &
   slurm_daemons=$!
   for slurm_node in n1 n2; do
     slurmd -D -N $slurm_node >$slurm_node.out 2>&1 &
     slurm_daemons="$slurm_daemons $!"
   done
-  slurm_tries=0
-  until [ "$(sinfo -h -o %D -t idle 2>/dev/null)" = 2 ]; do
-    why="Slurm does not start here: $(grep -h -E 'error|fatal' ctld.out | tail -n 1)"
-    slurm_tries=$((slurm_tries + 1))
-    [ $slurm_tries -le 100 ] || return 1
-    sleep 0.2
+  why=
+  eventually slurm_settled
+  [ -z "$why" ]
+}
+
+# Whether both nodes are idle, or why says with which error a daemon has ended. (Slow ones are
+# waited for, and what is asked of them fails.)
+slurm_settled() {
+  for slurm_daemon in $slurm_daemons; do
+    has_ended "$slurm_daemon" || continue
+    why="Slurm does not start here: $(cat ctld.out n1.out n2.out | grep -E 'error|fatal' | tail -n 1)"
+    return
   done
+  [ "$(sinfo -h -o %D -t idle 2>/dev/null)" = 2 ]
 }
 
 slurm_configure() {
   export SLURM_CONF="$dir/slurm.conf"
   slurm_host=$(hostname -s)
   slurm_user=$(id -un)
-  # Three ports that were free a moment ago.
-  slurm_ports=$(python3 -c 'import socket
-all = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
-print(*[each.getsockname()[1] for each in all])')
-  # shellcheck disable=SC2086
-  set -- $slurm_ports
+  tap_ports 3
   cat >slurm.conf <<END
 ClusterName=test
 SlurmctldHost=$slurm_host(127.0.0.1)
-SlurmctldPort=$1
+SlurmctldPort=$port
 SlurmUser=$slurm_user
 SlurmdUser=$slurm_user
 AuthType=auth/none
@@ -61,8 +63,8 @@ SlurmdPidFile=$dir/slurmd.%n.pid
 SlurmctldLogFile=$dir/ctld.log
 SlurmdLogFile=$dir/slurmd.%n.log
 TmpFS=$dir/tmp.%n
-NodeName=n1 NodeHostname=$slurm_host NodeAddr=127.0.0.1 Port=$2 CPUs=8
-NodeName=n2 NodeHostname=$slurm_host NodeAddr=127.0.0.1 Port=$3 CPUs=8
+NodeName=n1 NodeHostname=$slurm_host NodeAddr=127.0.0.1 Port=$((port + 1)) CPUs=8
+NodeName=n2 NodeHostname=$slurm_host NodeAddr=127.0.0.1 Port=$((port + 2)) CPUs=8
 PartitionName=p Nodes=n1,n2 Default=YES OverSubscribe=FORCE
 END
 }
@@ -73,5 +75,4 @@ slurm_stop() {
   kill $slurm_daemons 2>/dev/null
   # shellcheck disable=SC2086
   wait $slurm_daemons 2>/dev/null
-  rm -rf "$dir"
 }

@@ -15,13 +15,9 @@ fetch() {
     done
 }
 
-if [ -z "${COLL_TEST_FULL-}" ]; then
-  echo "1..0 # SKIP only in full runs"
-  exit 0
-fi
+[ -n "${COLL_TEST_FULL-}" ] || tap_skip_all "only in full runs"
 if [ "$(uname -m)" != x86_64 ] || ! fetch >"$dir/out" 2>&1; then
-  echo "1..0 # SKIP the packages of oneDNN 3 cannot be downloaded"
-  exit 0
+  tap_skip_all "the packages of oneDNN 3 cannot be downloaded"
 fi
 
 library=$(dirname "$(find "$dir/files" -name libdnnl.so.3 | head -n 1)")

@@ -38,8 +38,8 @@ if command -v python3 >/dev/null; then
   ok "has what PyTorch, CuPy, vLLM and nccl4py look up"
   sed 's/^/# /' out
 else
-  ok "loaded by Python's ctypes # SKIP no python3 here"
-  ok "has what PyTorch, CuPy, vLLM and nccl4py look up # SKIP no python3 here"
+  tap_skip "loaded by Python's ctypes" "there is no python3"
+  tap_skip "has what PyTorch, CuPy, vLLM and nccl4py look up" "there is no python3"
 fi
 
 tap_end

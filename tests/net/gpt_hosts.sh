@@ -9,11 +9,7 @@ collrun=$(realpath "$2")
 cd "$dir" || exit 1
 export COLL_TUNE=builtin LIBTRAIN_GEMM=plain
 
-why=$(hosts_may) || {
-  echo "1..0 # SKIP $why"
-  exit 0
-}
-trap 'hosts_remove; rm -rf "$dir"' EXIT
+why=$(hosts_may) || tap_skip_all "$why"
 hosts_make 2
 
 mkdir text

@@ -41,9 +41,11 @@ hosts_connect() {
   hosts_await "eth$k"
 }
 
-# hosts_make N
+# hosts_make N: hosts that are removed when the test ends, at the latest.
 hosts_make() {
   hosts=$1
+  [ -n "${hosts_finally-}" ] || tap_finally hosts_remove
+  hosts_finally=set
   ip netns add "${prefix}b"
   for i in $(seq "$hosts"); do
     ip netns add "${prefix}h$i"

@@ -6,14 +6,11 @@ collrun=$(realpath "$2")
 each=$3
 . "$(dirname "$0")/../harness/tap.sh"
 . "$(dirname "$0")/hosts.sh"
+. "$(dirname "$0")/running.sh"
 cd "$dir" || exit 1
 export COLL_TUNE=builtin COLL_CONNECT_ALL=8
 
-why=$(hosts_may) || {
-  echo "1..0 # SKIP $why"
-  exit 0
-}
-trap 'hosts_remove; rm -rf "$dir"' EXIT
+why=$(hosts_may) || tap_skip_all "$why"
 hosts_make 4
 ranks=$((4 * each))
 list=${prefix}h1:$each,${prefix}h2:$each,${prefix}h3:$each,${prefix}h4:$each
@@ -22,7 +19,7 @@ list=${prefix}h1:$each,${prefix}h2:$each,${prefix}h3:$each,${prefix}h4:$each
 job() {
   rm -f rank.*
   # shellcheck disable=SC2016
-  "$collrun" --hosts "$list" --agent 'ip netns exec {host}' --grace-ms 20000 \
+  "$collrun" --hosts "$list" --agent 'ip netns exec {host}' --grace-ms 60000 \
     sh -c 'echo $$ >rank.$RANK; exec "$@"' - "$collbench" "$@" >out 2>err </dev/null
 }
 
@@ -34,19 +31,11 @@ ok "$ranks ranks of 4 hosts reduce"
 job alltoall --counts 3 -n 0 && exact
 ok "each rank sends to all others"
 
-# begin: starts a job that does not end by itself, and returns when its communicator is made and its
-# calls are under way.
-begin() {
-  COLL_DEBUG=1 job allreduce --counts 2 -n 1000000 -w 1 &
-  run=$!
-  for _ in $(seq 600); do
-    grep -q "groups of the $ranks ranks" err && break
-    sleep 0.1
-  done
-  sleep 3
-}
-
-begin
+rm -f out
+# shellcheck disable=SC2046
+job allreduce $(many_rows 2) &
+run=$!
+eventually calls_run
 victim=$((ranks / 2 + 1))
 kill -9 "$(cat "rank.$victim")"
 wait $run

@@ -6,11 +6,7 @@ collbench=$(realpath "$1")
 cd "$dir" || exit 1
 export COLL_TUNE=builtin
 
-why=$(hosts_may) || {
-  echo "1..0 # SKIP $why"
-  exit 0
-}
-trap 'hosts_remove; rm -rf "$dir"' EXIT
+why=$(hosts_may) || tap_skip_all "$why"
 hosts_make 3
 
 right() { [ "$1" -eq 0 ] && grep -q '^# Wrong elements *: 0 OK$' out.0; }

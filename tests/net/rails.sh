@@ -12,11 +12,7 @@ calls=$((mbit / 10)) # 3.4 s by one interface
 cd "$dir" || exit 1
 export COLL_TUNE=builtin
 
-why=$(hosts_may) || {
-  echo "1..0 # SKIP $why"
-  exit 0
-}
-trap 'hosts_remove; rm -rf "$dir"' EXIT
+why=$(hosts_may) || tap_skip_all "$why"
 
 # Other tests may run beside a build with a sanitizer, where times are not compared.
 sanitizer=$(sanitizer_of "$collbench")

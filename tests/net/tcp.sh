@@ -5,6 +5,7 @@
 collbench=$(realpath "$1")
 collrun=$(realpath "$2")
 . "$(dirname "$0")/../harness/tap.sh"
+. "$(dirname "$0")/running.sh"
 cd "$dir" || exit 1
 export COLL_TUNE=builtin
 
@@ -56,11 +57,7 @@ COLL_HOST_ID=$(printf '%0200d' 1) "$collrun" -n 2 "$collbench" barrier -n 1 >out
 [ $? -ne 0 ] && grep -q 'COLL_HOST_ID has 200 characters' err
 ok "a host's identity may not be too long"
 
-# shellcheck disable=SC2016
-COLL_TRANSPORTS=tcp "$collrun" -n 3 sh -c '[ $RANK -eq 1 ] || exec "$@"
-  "$@" & sleep 2; kill -9 $!; wait; exit 0' - "$collbench" allreduce --counts 64 \
-  -n 1000000 >out 2>err </dev/null
-[ $? -ne 0 ] && grep -q 'rank 1 .*died' err
+COLL_TRANSPORTS=tcp kills_rank_1 "$collrun" -n 3
 ok "a rank that is killed is named"
 
 tap_end

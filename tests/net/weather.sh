@@ -9,11 +9,7 @@ collrun=$(realpath "$2")
 cd "$dir" || exit 1
 export COLL_TUNE=builtin
 
-why=$(hosts_may) || {
-  echo "1..0 # SKIP $why"
-  exit 0
-}
-trap 'hosts_remove; rm -rf "$dir"' EXIT
+why=$(hosts_may) || tap_skip_all "$why"
 
 now_ms() { echo $(($(date +%s%N) / 1000000)); }
 

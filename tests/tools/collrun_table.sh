@@ -7,20 +7,12 @@ stuck=$(realpath "$2")
 cd "$dir" || exit 1
 export COLL_TUNE=builtin COLL_HANG_MS=0
 
-# Waits up to 10 s for the condition.
-eventually() {
-  until_s=$(($(date +%s) + 10))
-  until "$@"; do
-    [ "$(date +%s)" -lt "$until_s" ] || return 1
-    sleep 0.1
-  done
-}
-
 # True if a new table contains the line. Waits for a rank to start: collrun then handles SIGQUIT.
+# It writes a table at once.
 table_has() {
   [ -e started ] || return 1
   : >err
-  kill -QUIT "$pid" && sleep 0.2 && grep -q "$1" err
+  kill -QUIT "$pid" && eventually [ -s err ] && grep -q "$1" err
 }
 
 # Each rank is started by a shell, which remains its parent: collrun searches the process group.
@@ -39,14 +31,14 @@ ok "the lines show the state of each rank"
 kill -CONT "$(awk '$2 == 1 { print $3 }' err)" && wait $pid
 ok "the ranks continue undisturbed"
 
-"$collrun" -n 3 --grace-ms 700 "$stuck" fail >out 2>err </dev/null
+"$collrun" -n 3 --grace-ms 2000 "$stuck" fail >out 2>err </dev/null
 [ $? -eq 5 ] && grep -q '     2  *[0-9]*  exited  .* last 1, split()' err &&
   grep -q '[12]     0 .* in 0, barrier() .* for rank 1$' err && grep -q 'still run: 0, 1' err &&
   [ "$(grep -c '^comm' err)" -eq 1 ]
 ok "the table is printed before a failed job is stopped, with the exited rank"
 
 rm started
-"$collrun" -n 2 sh -c 'touch started; exec sleep 30' >out 2>>err </dev/null &
+"$collrun" -n 2 sh -c 'touch started; exec sleep 200' >out 2>>err </dev/null &
 pid=$!
 eventually table_has 'rank 1 (pid [0-9]*) has no communicator; the process is sleeping'
 ok "ranks without a communicator are listed"

@@ -11,10 +11,9 @@ export COLL_TUNE=builtin COLL_MPI_SERVE=always COLL_MPI_STATS=1 OMP_NUM_THREADS=
 export OPENBLAS_NUM_THREADS=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1
 launcher=mpirun.openmpi
-if [ ! -f "$layers/libcoll-mpi-ompi.so" ] || ! command -v $launcher >/dev/null; then
-  echo "1..0 # SKIP there is no $launcher or no layer for it"
-  exit 0
-fi
+[ -f "$layers/libcoll-mpi-ompi.so" ] ||
+  tap_skip_all "there is no layer for Open MPI (Debian: libopenmpi-dev)"
+tap_need $launcher openmpi-bin
 
 # twice COMMAND...: runs it in the folders plain and layer, on two ranks; their output is in out and
 # err there, and how long they took in plain_ms and layer_ms.

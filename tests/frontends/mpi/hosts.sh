@@ -29,15 +29,8 @@ if [ -n "$mpi" ]; then
     programs=$dir
   fi
 fi
-if ! command -v "$launcher" >/dev/null; then
-  echo "1..0 # SKIP there is no $launcher"
-  exit 0
-fi
-why=$(hosts_may) || {
-  echo "1..0 # SKIP $why"
-  exit 0
-}
-trap 'hosts_remove; rm -rf "$dir"' EXIT
+command -v "$launcher" >/dev/null || tap_skip_all "there is no $launcher"
+why=$(hosts_may) || tap_skip_all "$why"
 hosts_make 2
 
 # What the launchers have in place of ssh: enter [OPTIONS] ADDRESS COMMAND.

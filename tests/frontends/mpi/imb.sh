@@ -8,16 +8,10 @@ layers=$(realpath "$1")
 imb=$(realpath "$2")/bin
 prefix=${3:+$(realpath "$3")}
 . "$(dirname "$0")/../../harness/tap.sh"
-if [ ! -x "$imb/IMB-MPI1" ]; then
-  echo "1..0 # SKIP there is no $imb/IMB-MPI1"
-  exit 0
-fi
+[ -x "$imb/IMB-MPI1" ] || tap_skip_all "there is no $imb/IMB-MPI1 (PyPI: impi-rt)"
 launcher=${prefix:+$prefix/bin/mpiexec}
 launcher=${launcher:-mpiexec.mpich}
-if ! command -v "$launcher" >/dev/null; then
-  echo "1..0 # SKIP there is no $launcher"
-  exit 0
-fi
+command -v "$launcher" >/dev/null || tap_skip_all "there is no $launcher"
 cd "$dir" || exit 1
 mkdir lib
 if [ -n "$prefix" ]; then

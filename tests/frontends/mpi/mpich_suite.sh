@@ -25,10 +25,7 @@ abi=$2
 layers=$(realpath "$3")
 shift 3
 . "$(dirname "$0")/../../harness/tap.sh"
-if [ ! -f "$tests/coll/testlist.in" ]; then
-  echo "1..0 # SKIP there is no $tests/coll/testlist.in"
-  exit 0
-fi
+[ -f "$tests/coll/testlist.in" ] || tap_skip_all "there is no $tests/coll/testlist.in"
 cd "$dir" || exit 1
 case $abi in
   ompi) launcher=mpirun.openmpi compiler=mpicc.openmpi fortran=mpifort.openmpi ;;

@@ -13,10 +13,8 @@ export PYTHONPATH="$package" OMP_NUM_THREADS=1 TORCH_DEVICE_BACKEND_AUTOLOAD=0
 export PYTHONDONTWRITEBYTECODE=1 MASTER_ADDR=127.0.0.1
 
 "$python" -c 'import torch; v = torch.__version__.split(".")[:2]
-raise SystemExit(torch.version.cuda is None or [int(p) for p in v] < [2, 10])' || {
-  echo "1..0 # SKIP $python has no PyTorch 2.10 or later with CUDA"
-  exit 0
-}
+raise SystemExit(torch.version.cuda is None or [int(p) for p in v] < [2, 10])' ||
+  tap_skip_all "$python has no PyTorch 2.10 or later with CUDA"
 cd "$dir" || exit 1
 
 # ranks SIZE PART...: parts of gpu.py; rank R writes out.R.

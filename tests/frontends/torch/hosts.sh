@@ -9,11 +9,7 @@ here=$(realpath "$(dirname "$0")")
 export PYTHONPATH="$package:$here" OMP_NUM_THREADS=1 TORCH_DEVICE_BACKEND_AUTOLOAD=0
 export PYTHONDONTWRITEBYTECODE=1 COLL_TUNE=builtin
 
-why=$(hosts_may) || {
-  echo "1..0 # SKIP $why"
-  exit 0
-}
-trap 'hosts_remove; rm -rf "$dir"' EXIT
+why=$(hosts_may) || tap_skip_all "$why"
 cd "$dir" || exit 1
 hosts_make 2
 

@@ -5,6 +5,7 @@ test_verbs=$1 collbench=$2 collrun=$3
 here=$(dirname "$0")
 . "$here/devices.sh"
 . "$here/../../harness/tap.sh"
+. "$here/../running.sh"
 cd "$dir" || exit 1
 export COLL_TUNE=builtin COLL_TEST_PATIENCE=10
 export COLL_IB_HCA=rxe0,rxe1
@@ -54,9 +55,8 @@ right $? && [ "$(devices_count sent_pkts)" -eq "$before" ]
 ok "sockets alone leave the devices alone"
 
 # shellcheck disable=SC2016
-COLL_TRANSPORTS=shm,verbs on_two_hosts sh -c '[ $RANK -eq 1 ] || exec "$@"
-  "$@" & sleep 4; kill -9 $!; wait; exit 0' - "$collbench" allreduce --counts 64 -n 1000000
-[ $? -ne 0 ] && grep -q 'rank 1 .*died' err
+COLL_TRANSPORTS=shm,verbs kills_rank_1 "$collrun" -n 2 sh -c \
+  'COLL_HOST_ID=h$RANK COLL_IB_HCA=rxe$RANK exec "$@"' -
 ok "a rank that is killed is named"
 
 tap_end

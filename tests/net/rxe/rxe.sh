@@ -2,16 +2,11 @@
 # RDMA for real, in a virtual machine with two devices of soft-RoCE (guest.sh): the conformance kit
 # and collbench over them (inside.sh). Only when all cases are run (COLL_TEST_FULL).
 # Usage: rxe.sh TEST_VERBS COLLBENCH COLLRUN. Prints TAP.
-skip() {
-  echo "1..0 # SKIP $1"
-  exit 0
-}
-[ -n "${COLL_TEST_FULL-}" ] || skip "boots a virtual machine; COLL_TEST_FULL=1 runs it"
 here=$(realpath "$(dirname "$0")")
+. "$here/../../harness/tap.sh"
+[ -n "${COLL_TEST_FULL-}" ] || tap_skip_all "boots a virtual machine; COLL_TEST_FULL=1 runs it"
 . "$here/guest.sh"
-why=$(guest_may) || skip "$why"
-dir=$(mktemp -d) || exit 1
-trap 'rm -rf "$dir"' EXIT
+why=$(guest_may) || tap_skip_all "$why"
 echo "exec sh '$here/inside.sh' '$(realpath "$1")' '$(realpath "$2")' '$(realpath "$3")'" \
   >"$dir/run"
 
