@@ -1,7 +1,7 @@
 /*
  * Chooses the device table for this processor among those of this build, from plain C to the widest
  * instructions. Each has a function that checks whether the processor and the operating system
- * support it.
+ * support it. The build says which tables there are: HOST_HAS_AVX2, _AVX512, _NEON.
  */
 #include "device/host/host.h"
 
@@ -52,14 +52,17 @@ static bool always(void) {
   return true;
 }
 
-#if defined(__x86_64__)
-extern const device_ops_t device_host_avx2, device_host_avx512, device_host_avx512bf16;
+#if defined(HOST_HAS_AVX2)
+extern const device_ops_t device_host_avx2;
 
 static bool has_avx2(void) {
   unsigned eax, ebx, ecx = 0, edx;
   return __builtin_cpu_supports("avx2") && __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 &&
          (ecx & bit_F16C) != 0;
 }
+#endif
+#if defined(HOST_HAS_AVX512)
+extern const device_ops_t device_host_avx512, device_host_avx512bf16;
 
 static bool has_avx512(void) {
   return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -70,7 +73,8 @@ static bool has_avx512(void) {
 static bool has_avx512bf16(void) {
   return has_avx512() && __builtin_cpu_supports("avx512bf16");
 }
-#elif defined(__aarch64__)
+#endif
+#if defined(HOST_HAS_NEON)
 extern const device_ops_t device_host_neon;
 
 static bool has_neon(void) {
@@ -80,11 +84,14 @@ static bool has_neon(void) {
 
 static const isa_t isas[] = {
     {"portable", &device_host_portable, always},
-#if defined(__x86_64__)
+#if defined(HOST_HAS_AVX2)
     {"avx2", &device_host_avx2, has_avx2},
+#endif
+#if defined(HOST_HAS_AVX512)
     {"avx512", &device_host_avx512, has_avx512},
     {"avx512bf16", &device_host_avx512bf16, has_avx512bf16},
-#elif defined(__aarch64__)
+#endif
+#if defined(HOST_HAS_NEON)
     {"neon", &device_host_neon, has_neon},
 #endif
 };
