@@ -162,7 +162,7 @@ void train_gemm_describe(const train_gemm_t *gemm, train_kernel_visit_t *visit, 
 
 /* ---- rate ---- */
 
-#define SIZE 1024 /* rows, columns and depth of the products of the rate measurement */
+#define SIZE 512 /* rows, columns and depth of the products of the rate measurement */
 #define TRIES 8
 
 /* Each thread multiplies its own matrices: two factors and their product. */
