@@ -1,7 +1,7 @@
 /*
  * One child per test, one after the other: a crash, a hang or a report of the sanitizer ends that
- * test alone. Of the arguments that Criterion takes, `--filter SUITE/NAME` (a pattern of the
- * shell's) chooses tests; the others have no effect.
+ * test alone. Of the arguments that Criterion takes, `--filter SUITE/NAME` (a pattern as of bash
+ * with extglob) chooses tests; the others have no effect.
  */
 #include <criterion/criterion.h>
 #include <fnmatch.h>
@@ -9,15 +9,18 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 /* Longer than any test needs: it is for those that hang. */
 #define TIMEOUT_SECONDS 300
 #define SKIPPED 77 /* exit code of a test that is not to be run here */
+#define REASON_BYTES 512
 
 static standin_test_t *first, **last = &first;
 static bool expectation_failed;
+static char *skip_reason; /* [REASON_BYTES], written by the process of a test */
 static void (*finish[2])(void); /* of the test and of its suite */
 
 void standin_register(standin_test_t *test) {
@@ -49,7 +52,11 @@ static void run_finish(void) {
   }
 }
 
-_Noreturn void standin_skip(void) {
+_Noreturn void standin_skip(const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(skip_reason, REASON_BYTES, format, arguments);
+  va_end(arguments);
   run_finish();
   exit(SKIPPED);
 }
@@ -73,7 +80,9 @@ static _Noreturn void child_main(const standin_test_t *test, const standin_optio
   exit(expectation_failed ? 1 : 0);
 }
 
-static bool test_passes(const standin_test_t *test) {
+typedef enum outcome { FAILED, PASSED, LEFT_OUT } outcome_t;
+
+static outcome_t run_test(const standin_test_t *test) {
   standin_options_t suite = suite_options(test->suite);
   int signal = test->options.signal != 0 ? test->options.signal : suite.signal;
   int code = test->options.exit_code != 0 ? test->options.exit_code : suite.exit_code;
@@ -81,14 +90,14 @@ static bool test_passes(const standin_test_t *test) {
   pid_t pid = fork();
   if (pid == 0) child_main(test, &suite);
   int status;
-  if (pid < 0 || waitpid(pid, &status, 0) != pid) return false;
+  if (pid < 0 || waitpid(pid, &status, 0) != pid) return FAILED;
   if (WIFSIGNALED(status)) {
     if (WTERMSIG(status) != signal) printf("# ended by signal %d\n", WTERMSIG(status));
-    return WTERMSIG(status) == signal;
+    return WTERMSIG(status) == signal ? PASSED : FAILED;
   }
-  if (WEXITSTATUS(status) == SKIPPED) return true;
+  if (WEXITSTATUS(status) == SKIPPED) return LEFT_OUT;
   if (WEXITSTATUS(status) != code) printf("# returned %d\n", WEXITSTATUS(status));
-  return signal == 0 && WEXITSTATUS(status) == code;
+  return signal == 0 && WEXITSTATUS(status) == code ? PASSED : FAILED;
 }
 
 static const char *filter_of(int argc, char **argv) {
@@ -102,21 +111,26 @@ static bool is_chosen(const standin_test_t *test, const char *filter) {
   char name[256];
   if (test->body == NULL || test->options.disabled) return false;
   snprintf(name, sizeof name, "%s/%s", test->suite, test->name);
-  return fnmatch(filter, name, 0) == 0;
+  return fnmatch(filter, name, FNM_EXTMATCH) == 0;
 }
 
 int main(int argc, char **argv) {
   const char *filter = filter_of(argc, argv);
   int count = 0, failed = 0, number = 0;
+  skip_reason = mmap(NULL, REASON_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (skip_reason == MAP_FAILED) return 1;
   for (const standin_test_t *test = first; test != NULL; test = test->next) {
     count += is_chosen(test, filter);
   }
   printf("1..%d\n", count);
   for (const standin_test_t *test = first; test != NULL; test = test->next) {
     if (!is_chosen(test, filter)) continue;
-    bool passes = test_passes(test);
-    printf("%s %d - %s::%s\n", passes ? "ok" : "not ok", ++number, test->suite, test->name);
-    failed += !passes;
+    outcome_t outcome = run_test(test);
+    printf("%s %d - %s::%s", outcome == FAILED ? "not ok" : "ok", ++number, test->suite,
+           test->name);
+    if (outcome == LEFT_OUT) printf(" # SKIP %s", skip_reason);
+    printf("\n");
+    failed += outcome == FAILED;
   }
   return failed > 0;
 }
