@@ -7,6 +7,7 @@
 
 #include "base/names.h"
 #include "engine/fleet.h"
+#include "harness/sample.h"
 #include "verify/random.h"
 
 #define ALGOS_MAX 192
@@ -113,12 +114,18 @@ static void play(int size) {
     play(size);               \
   }
 
+#define PLAY_IN_SOAK(size)                                             \
+  Test(engine, runs_##size) {                                          \
+    if (!harness_full()) cr_skip_test("COLL_TEST_FULL=1 runs " #size); \
+    play(size);                                                        \
+  }
+
 PLAY(1)
 PLAY(2)
 PLAY(3)
 PLAY(4)
 PLAY(5)
-PLAY(6)
-PLAY(7)
+PLAY_IN_SOAK(6)
+PLAY_IN_SOAK(7)
 PLAY(8)
-PLAY(9)
+PLAY_IN_SOAK(9)

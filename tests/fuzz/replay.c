@@ -13,10 +13,11 @@
 #include <unistd.h>
 
 #include "fuzz.h"
+#include "tests/harness/sample.h"
 
 #define FILE_BYTES_MAX 65536
 #define NESTED_BYTES ((size_t)10 << 20)
-#define MUTATIONS 1000
+#define MUTATIONS (harness_full() ? 1000 : 200)
 
 typedef struct input {
   uint8_t data[2 * FILE_BYTES_MAX];

@@ -279,10 +279,6 @@ int harness_machine_patience(void) {
   return patience > 0 ? patience : 1;
 }
 
-bool harness_full(void) {
-  return getenv("COLL_TEST_FULL") != NULL;
-}
-
 void *harness_board(void) {
   return run->board;
 }

@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "harness/sample.h"
+
 #define HARNESS_RANKS_MAX 64
 #define HARNESS_BOARD_BYTES 65536
 #define HARNESS_SENTENCE_BYTES 256
@@ -64,9 +66,6 @@ bool harness_run_watched(int size, int stall_ms, harness_body_t body, void *cont
  * test that called must end. */
 bool harness_run_threads(int size, int timeout_ms, harness_body_t body, void *context,
                          harness_result_t *result);
-
-/* Whether tests that sample a matrix must run all of it: tools/test --full. */
-bool harness_full(void);
 
 /* Whether the system permits a process to read the memory of its children (process_vm_readv). Some
  * sandboxes do not; there, tests of such reads are skipped. */

@@ -1,9 +1,9 @@
 /*
  * How many of its cases a test runs: the rules of all tests, in one place.
  *
- * A build without a sanitizer runs every case, but only every n-th layout of a training; a few
- * tests have further ones, which --full runs with all layouts (see harness_full). A sanitizer
- * multiplies the time of a case, and is there to find other errors:
+ * A tier runs a sample of the cases of a large matrix, which meets each kind of case; a soak runs
+ * all of them (COLL_TEST_FULL=1, which tools/test --full sets). A sanitizer multiplies the time of
+ * a case, and is there to find other errors:
  *
  *   AddressSanitizer and UBSan find accesses outside of a buffer and undefined operations. These
  *   depend on the code that runs and on where buffers end, hardly on the values in them.
@@ -11,14 +11,15 @@
  *   ThreadSanitizer finds accesses by threads of one process that nothing orders. It does not see
  *   other processes. Tests that start no thread are not built with it (tests/meson.build).
  *
- * So a build with a sanitizer runs every n-th of the cases of a test that differ only in the way
- * that harness_cases_t says. Cases whose ranks are threads are never left out for ThreadSanitizer.
+ * So a build runs every n-th of the cases of a test that differ only in the way that
+ * harness_cases_t says. Cases whose ranks are threads are never left out for ThreadSanitizer.
  * The strides are primes: however loops are nested, every n-th case meets every turn of each loop.
  */
 #ifndef TESTS_HARNESS_SAMPLE_H
 #define TESTS_HARNESS_SAMPLE_H
 
 #include <stdbool.h>
+#include <stdlib.h>
 
 typedef enum harness_build {
   HARNESS_PLAIN,
@@ -42,20 +43,26 @@ typedef enum harness_cases {
   HARNESS_CASES
 } harness_cases_t;
 
+/* Whether all cases are to be run. */
+static inline bool harness_full(void) {
+  return getenv("COLL_TEST_FULL") != NULL;
+}
+
 /* Every how many-th case of that kind this build runs. */
 static inline unsigned harness_stride(harness_cases_t cases) {
   static const unsigned char strides[HARNESS_CASES][HARNESS_BUILDS] = {
-      [HARNESS_VALUES] = {1, 7, 7},
-      [HARNESS_MOMENTS] = {1, 3, 3},
-      [HARNESS_LAYOUTS] = {3, 3, 3},
+      [HARNESS_VALUES] = {7, 13, 13},
+      [HARNESS_MOMENTS] = {3, 7, 7},
+      [HARNESS_LAYOUTS] = {11, 23, 23},
   };
+  if (harness_full()) return HARNESS_BUILD == HARNESS_PLAIN ? 1 : 3;
   return strides[cases][HARNESS_BUILD];
 }
 
-/* Whether this build runs a test with so many ranks that are processes, where the same test has
- * others: one size shows ThreadSanitizer what the threads of a process do. */
-static inline bool harness_takes_processes(int size) {
-  return HARNESS_BUILD != HARNESS_THREAD || size == 3;
+/* Whether this build runs a test with ranks that are processes, where the same test has threads:
+ * ThreadSanitizer does not see other processes. */
+static inline bool harness_takes_processes(void) {
+  return HARNESS_BUILD != HARNESS_THREAD;
 }
 
 /* Whether this build runs case `number`, counted from 0. */

@@ -218,11 +218,8 @@ Test(parallel_parity, one_rank_reduces_the_loss_in_every_precision) {
   }
 }
 
-/* All ranks, micro-batches and recomputations; of precisions other than float32, and under a
- * sanitizer, a sample, unless the tests run in full. */
+/* All ranks, micro-batches and recomputations, or a sample in which each of them comes up. */
 static void check_stage(train_precision_t precision, int stage) {
-  bool is_plain = HARNESS_BUILD == HARNESS_PLAIN;
-  bool all = (precision == TRAIN_PRECISION_FLOAT32 && is_plain) || harness_full();
   trial_t single_rank = run_single_rank(precision);
   for (int ranks = 1; ranks <= 4; ranks++) {
     for (int each = 0; each < 6; each++) {
@@ -231,7 +228,7 @@ static void check_stage(train_precision_t precision, int stage) {
                        .stage = stage,
                        .micro_batches = 1 + each % 2,
                        .recompute = (train_recompute_t)(each / 2)};
-      if (!all && (each != (ranks + 2 * stage) % 6 || ranks == 3)) continue;
+      if (!harness_full() && (each != (ranks + 2 * stage) % 6 || ranks == 3)) continue;
       run(&trial);
       check_close(&single_rank, &trial);
       free(trial.outcome.parameters);
