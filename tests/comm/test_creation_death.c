@@ -134,7 +134,7 @@ static int check_names(const char *sentence, int own, int size, int victim, int 
   snprintf(pid_text, sizeof pid_text, " %d", pid);
   PARTY_REQUIRE(strncmp(sentence, prefix, strlen(prefix)) == 0, "not mine: %s", sentence);
   for (int rank = 0; rank < size; rank++) {
-    char name[16];
+    char name[24];
     snprintf(name, sizeof name, "rank %d", rank);
     bool named = strstr(sentence + strlen(prefix), name) != NULL;
     PARTY_REQUIRE(named == (rank == victim), "rank %d died: %s", victim, sentence);

@@ -1,3 +1,4 @@
+/* The kinds of the steps before a death are noted in a first run, in which nobody dies. */
 #include "harness/death.h"
 
 #include <signal.h>

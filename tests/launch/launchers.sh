@@ -11,8 +11,8 @@ launch() { timeout 100 "$@" >out 2>err </dev/null; }
 # made RANKS: whether that many ranks have made their communicators, and knew where to meet from $2.
 made() { grep -qx "$1 ranks, 3 communicators" out && grep -q "know from $2" err; }
 
-# missing VARIABLE RANK: a shell command for all ranks, whose arguments are a program: all run it but
-# the rank that has this number in the variable. That one stays until another has given up.
+# missing VARIABLE RANK: a shell command for all ranks, whose arguments are a program: all run it
+# but the rank that has this number in the variable. That one stays until another has given up.
 missing() {
   rm -f gave_up
   echo "[ \$$1 != $2 ] || { until [ -e gave_up ]; do sleep 0.05; done; exit 0; }

@@ -29,7 +29,8 @@ slurm_start() {
 slurm_settled() {
   for slurm_daemon in $slurm_daemons; do
     has_ended "$slurm_daemon" || continue
-    why="Slurm does not start here: $(cat ctld.out n1.out n2.out | grep -E 'error|fatal' | tail -n 1)"
+    slurm_error=$(cat ctld.out n1.out n2.out | grep -E 'error|fatal' | tail -n 1)
+    why="Slurm does not start here: $slurm_error"
     return
   done
   [ "$(sinfo -h -o %D -t idle 2>/dev/null)" = 2 ]

@@ -256,20 +256,21 @@ static void *wait_for_sum(void *comm) {
   return result == ncclRemoteError ? NULL : comm;
 }
 
-static char state_of_waiter(void) {
-  char path[64], state = '?';
+static bool waiter_sleeps(void) {
+  char path[64], line[200] = "";
   snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)waiter);
   FILE *file = fopen(path, "r");
-  if (file != NULL && fscanf(file, "%*d (%*[^)]) %c", &state) != 1) state = '?';
-  if (file != NULL) fclose(file);
-  return state;
+  if (file == NULL) return false;
+  const char *name_end = fgets(line, sizeof line, file) != NULL ? strrchr(line, ')') : NULL;
+  fclose(file);
+  return name_end != NULL && name_end[2] == 'S';
 }
 
 /* Waits until the thread sleeps, as it does only in its call. */
 static void await_waiter(void) {
   for (int asleep = 0; asleep < 10;) {
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    asleep = waiter != 0 && state_of_waiter() == 'S' ? asleep + 1 : 0;
+    asleep = waiter != 0 && waiter_sleeps() ? asleep + 1 : 0;
   }
 }
 

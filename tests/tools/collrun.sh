@@ -113,7 +113,8 @@ run 3 -n 2 --prefix --grace-ms 60000 sh -c '[ $RANK = 1 ] || exit 3
 ok "the other ranks may print during the grace period"
 
 # Rank 0 waits until the other one ignores it.
-run 3 -n 2 --grace-ms 200 sh -c '[ $RANK = 1 ] || { until [ -e deaf ]; do sleep 0.05; done; exit 3; }
+run 3 -n 2 --grace-ms 200 sh -c '
+  [ $RANK = 1 ] || { until [ -e deaf ]; do sleep 0.05; done; exit 3; }
     trap "" TERM; touch deaf; while :; do sleep 0.1; done'
 ok "a rank that ignores SIGTERM is killed"
 
@@ -141,7 +142,8 @@ wait $pid
 ok "ranks ended by a forwarded signal: exit code 128 + its number, no message"
 
 rm -f ready-*
-"$collrun" -n 3 sh -c 'echo $$ >pid-$RANK; touch ready-$RANK; exec sleep 200' >out 2>err </dev/null &
+"$collrun" -n 3 sh -c 'echo $$ >pid-$RANK; touch ready-$RANK; exec sleep 200' \
+  >out 2>err </dev/null &
 pid=$!
 eventually [ -e ready-0 ] && eventually [ -e ready-1 ] && eventually [ -e ready-2 ] &&
   kill -KILL $pid
