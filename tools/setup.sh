@@ -180,3 +180,31 @@ build_tree() {
   [ -t 1 ] && quiet=()
   ninja -C "$build" "${quiet[@]}" || fail "the build failed; its messages are above"
 }
+
+# Prints the files that the tests of a suite of a build folder need, or those of the given names.
+test_targets() {
+  python3 - "$@" << 'END'
+import json, os, subprocess, sys
+build, suite, names = sys.argv[1], sys.argv[2], sys.argv[3].split("\n")
+def introspect(what):
+    return json.loads(subprocess.check_output(["meson", "introspect", build, what]))
+files = {target["id"]: target["filename"] for target in introspect("--targets")}
+needed = {"tests/harness/isolate"}
+for test in introspect("--tests"):
+    of_suite = any(name.split(":")[-1] == suite for name in test["suite"])
+    if test["name"] in names if names != [""] else of_suite:
+        for target in test["depends"]:
+            needed.update(os.path.relpath(path, build) for path in files[target])
+print("\n".join(sorted(needed)))
+END
+}
+
+# build_tests FOLDER SUITE NAMES [MESON OPTIONS]: configures the folder and builds what the tests of
+# the suite need, or the tests with the NAMES (one a line).
+build_tests() {
+  local build=$1 suite=$2 names=$3 targets
+  shift 3
+  configure_tree "$build" "$@"
+  mapfile -t targets < <(test_targets "$build" "$suite" "$names")
+  ninja -C "$build" --quiet "${targets[@]}" || fail "the build failed; its messages are above"
+}
