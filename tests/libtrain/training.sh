@@ -10,7 +10,7 @@ patience=$(patience_of "$gpt")
 gpt_on() {
   ranks=$1
   shift
-  timeout $((60 * patience)) "$collrun" -n "$ranks" "$gpt" "$@" >out 2>err </dev/null
+  timeout $((300 * patience)) "$collrun" -n "$ranks" "$gpt" "$@" >out 2>err </dev/null
 }
 
 # refused WORDS: succeeds if the previous run printed exactly one line of gpt, which contains WORDS.

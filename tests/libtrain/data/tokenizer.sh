@@ -9,7 +9,7 @@ cd "$dir" || exit 1
 
 # tokenizer ARGUMENTS...: runs gpt tokenizer; output goes to the files out and err.
 tokenizer() {
-  timeout 60 "$gpt" tokenizer "$@" >out 2>err </dev/null
+  timeout 300 "$gpt" tokenizer "$@" >out 2>err </dev/null
 }
 
 # rejects WORDS ARGUMENTS...: succeeds if the command fails with exactly one line that contains

@@ -6,7 +6,7 @@ models=$(cd "$(dirname "$0")" && pwd)/models.py
 . "$(dirname "$0")/../../harness/tap.sh"
 cd "$dir" || exit 1
 
-convert() { timeout 60 "$gpt" convert "$@" >out 2>err </dev/null; }
+convert() { timeout 300 "$gpt" convert "$@" >out 2>err </dev/null; }
 
 # rejects WORDS ARGUMENTS...: succeeds if the command fails with exactly one line that contains
 # WORDS.
@@ -17,7 +17,7 @@ rejects() {
 }
 
 seq 1 9000 >text
-timeout 60 "$gpt" train --data text --steps 3 --layers 2 --heads 4 --width 32 --context 16 \
+timeout 300 "$gpt" train --data text --steps 3 --layers 2 --heads 4 --width 32 --context 16 \
   --batch 2 --threads 1 --out run.ckpt >out 2>err </dev/null
 ok "a model to convert"
 
@@ -53,7 +53,7 @@ ok "a float16 model of another program can be read"
   "$gpt" sample --checkpoint run.ckpt --tokens 20 --seed 3 >two 2>err && cmp one two
 ok "a model gives the same sample in every format"
 
-timeout 60 "$gpt" train --resume hf --data text --steps 2 --batch 2 --threads 1 \
+timeout 300 "$gpt" train --resume hf --data text --steps 2 --batch 2 --threads 1 \
   --out resumed.ckpt >out 2>err </dev/null && convert resumed.ckpt resumed.bin &&
   grep -q 'step 2' out && ! cmp -s resumed.bin model.bin
 ok "training can start from a model of any format"

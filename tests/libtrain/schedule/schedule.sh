@@ -7,7 +7,7 @@ tests=$(cd "$(dirname "$0")" && pwd)
 cd "$dir" || exit 1
 
 # schedule ARGUMENTS...: output goes to the files out and err.
-schedule() { timeout 60 "$gpt" schedule "$@" >out 2>err </dev/null; }
+schedule() { timeout 300 "$gpt" schedule "$@" >out 2>err </dev/null; }
 
 # shows WORDS: a line of the output has them.
 shows() { grep -qF -- "$1" out; }
