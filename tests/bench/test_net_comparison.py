@@ -297,7 +297,7 @@ class Namespaces(unittest.TestCase):
             time_us = survey.run([ours], progress())[0]["times_us"]["coll"][0]
             shaped_us = (4 << 20) * 8e-3
             tap.figure("4 MiB by 1 Gbit/s: %.0f us, of bytes alone %.0f us" % (time_us, shaped_us))
-            self.assertGreater(time_us, 0.4 * shaped_us)  # not shaped: less than a tenth
+            self.assertGreater(time_us, 0.4 * shaped_us)  # an unshaped link is faster
             rows = hierarchy.Comparison(ROOT, BUILD, contenders.Layout(made, 2, 2), 1,
                                         [1 << 20]).predict()
             chosen = rows[0]["algorithms"][rows[0]["chosen"]]["predicted_us"]
