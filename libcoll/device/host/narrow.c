@@ -116,8 +116,9 @@ static const float32_format_t bfloat16_format = {VECTOR_BYTES, bfloat16_load, bf
 
 #ifndef HOST_VECTORS
 
+/* Functions of their own: inlined into every loop they would be most of the library. */
 #define ELEMENTWISE(prefix, element_t)                                  \
-  BASE_INLINE pair_t prefix##_load(const void *from) {                  \
+  BASE_APART static pair_t prefix##_load(const void *from) {            \
     element_t elements[2 * LANES];                                      \
     memcpy(elements, from, sizeof elements);                            \
     pair_t pair;                                                        \
@@ -127,7 +128,7 @@ static const float32_format_t bfloat16_format = {VECTOR_BYTES, bfloat16_load, bf
     }                                                                   \
     return pair;                                                        \
   }                                                                     \
-  BASE_INLINE void prefix##_store(void *to, pair_t pair) {              \
+  BASE_APART static void prefix##_store(void *to, pair_t pair) {        \
     element_t elements[2 * LANES];                                      \
     for (int i = 0; i < LANES; i++) {                                   \
       elements[i] = (element_t)prefix##_encode(pair.first[i]);          \

@@ -169,17 +169,30 @@ BASE_INLINE void vector_rest_store(void *to, const vector_rest_t *rest, size_t b
     return pair;                                                                                   \
   }                                                                                                \
                                                                                                    \
-  /* As host_fold_t, with `bytes` bytes of every source. */                                        \
-  BASE_INLINE void prefix##_fold_all(prefix##_format_t format, prefix##_operation_t op, void *dst, \
-                                     const void *const sources[], int source_count, size_t offset, \
-                                     size_t bytes) {                                               \
-    const char *const *from = (const char *const *)sources;                                        \
+  /* The pairs of vectors that are full. Returns their bytes. */                                   \
+  BASE_INLINE size_t prefix##_fold_pairs(prefix##_format_t format, prefix##_operation_t op,        \
+                                         void *dst, const char *const from[], int source_count,    \
+                                         size_t offset, size_t bytes) {                            \
     size_t done = 0;                                                                               \
     for (; done + format.bytes <= bytes; done += format.bytes) {                                   \
       prefix##_pair_t pair =                                                                       \
           prefix##_tree(format, op, from, source_count, offset + done, format.bytes);              \
       format.store((char *)dst + done, format.result(pair));                                       \
     }                                                                                              \
+    return done;                                                                                   \
+  }                                                                                                \
+                                                                                                   \
+  /* As host_fold_t, with `bytes` bytes of every source. Frequent source counts have loops of their\
+   * own, in which the loop over sources is unrolled. The last bytes share one code. */            \
+  BASE_INLINE void prefix##_fold(prefix##_format_t format, prefix##_operation_t op, void *dst,     \
+                                 const void *const sources[], int source_count, size_t offset,     \
+                                 size_t bytes) {                                                   \
+    const char *const *from = (const char *const *)sources;                                        \
+    size_t done =                                                                                  \
+        source_count == 2   ? prefix##_fold_pairs(format, op, dst, from, 2, offset, bytes)         \
+        : source_count == 4 ? prefix##_fold_pairs(format, op, dst, from, 4, offset, bytes)         \
+        : source_count == 8 ? prefix##_fold_pairs(format, op, dst, from, 8, offset, bytes)         \
+                            : prefix##_fold_pairs(format, op, dst, from, source_count, offset, bytes);\
     if (done < bytes) {                                                                            \
       vector_rest_t rest = {0};                                                                    \
       prefix##_pair_t pair =                                                                       \
@@ -187,26 +200,8 @@ BASE_INLINE void vector_rest_store(void *to, const vector_rest_t *rest, size_t b
       format.store(&rest, format.result(pair));                                                    \
       vector_rest_store((char *)dst + done, &rest, bytes - done);                                  \
     }                                                                                              \
-  }                                                                                                \
-                                                                                                   \
-  /* Frequent source counts have loops of their own, in which the loop over sources is unrolled.   \
-   */                                                                                              \
-  BASE_INLINE void prefix##_fold(prefix##_format_t format, prefix##_operation_t op, void *dst,     \
-                                 const void *const sources[], int source_count, size_t offset,     \
-                                 size_t bytes) {                                                   \
-    if (source_count == 2) {                                                                       \
-      prefix##_fold_all(format, op, dst, sources, 2, offset, bytes);                               \
-    } else if (source_count == 4) {                                                                \
-      prefix##_fold_all(format, op, dst, sources, 4, offset, bytes);                               \
-    } else if (source_count == 8) {                                                                \
-      prefix##_fold_all(format, op, dst, sources, 8, offset, bytes);                               \
-    } else {                                                                                       \
-      prefix##_fold_all(format, op, dst, sources, source_count, offset, bytes);                    \
-    }                                                                                              \
   }
 
-/* Defines prefix_op_fold, the reduction by an operation for elements in that format of kind's
- * vectors. */
 #define VECTOR_FOLD(prefix, element_t, kind, op)                                             \
   static void prefix##_##op##_fold(void *dst, const void *const sources[], int source_count, \
                                    size_t offset, size_t count) {                            \
