@@ -12,6 +12,7 @@
 #include "gpu/standin/functions.h"
 #include "gpu/standin/standin.h"
 
+#define STANDIN_PAGE ((size_t)4096)
 #define STANDIN_BRANCHES_MAX 64 /* streams of one capture */
 
 struct CUctx_st {

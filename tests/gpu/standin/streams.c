@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "gpu/standin/graph.h"
@@ -209,6 +210,18 @@ static void copy_words(const operation_t *o) {
   for (size_t i = 0; i < o->bytes / 8; i++) to[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
 }
 
+/* Zeros of whole pages need no memory: arenas of gigabytes are cleared, and little of them used. */
+static void set_bytes(char *dst, int value, size_t bytes) {
+  size_t before = -(uintptr_t)dst % STANDIN_PAGE;
+  size_t pages = bytes < before ? 0 : (bytes - before) / STANDIN_PAGE * STANDIN_PAGE;
+  if (value == 0 && pages > 0 && madvise(dst + before, pages, MADV_REMOVE) == 0) {
+    memset(dst, 0, before);
+    memset(dst + before + pages, 0, bytes - before - pages);
+  } else {
+    memset(dst, value, bytes);
+  }
+}
+
 /* Without the lock. */
 static void carry_out(const operation_t *o) {
   switch (o->kind) {
@@ -219,7 +232,7 @@ static void carry_out(const operation_t *o) {
         memmove((void *)o->dst, (const void *)o->src, o->bytes);
       }
       break;
-    case OPERATION_SET8: memset((void *)o->dst, (int)o->value, o->bytes); break;
+    case OPERATION_SET8: set_bytes((char *)o->dst, (int)o->value, o->bytes); break;
     case OPERATION_SET32:
       for (size_t i = 0; i < o->bytes / 4; i++) ((uint32_t *)o->dst)[i] = (uint32_t)o->value;
       break;
