@@ -56,29 +56,48 @@ BITS_FOLD(xor)
     bits_##op##_fold(dst, sources, source_count, offset, count * sizeof(element_t));         \
   }
 
-#define BITWISE_FOLDS(prefix, element_t) \
-  BITWISE_FOLD(prefix, element_t, and)   \
-  BITWISE_FOLD(prefix, element_t, or)    \
-  BITWISE_FOLD(prefix, element_t, xor)
+/* Sums and products of a signed and an unsigned type are the same bits. */
+#define SHARED_FOLD(prefix, signed_prefix, op)                                               \
+  static void prefix##_##op##_fold(void *dst, const void *const sources[], int source_count, \
+                                   size_t offset, size_t count) {                            \
+    signed_prefix##_##op##_fold(dst, sources, source_count, offset, count);                  \
+  }
 
 /* Operands narrower than int are promoted to int, which does not hold the product of two uint16_t;
  * the factor 1u makes it unsigned. */
 #define INTEGER_KERNELS(prefix, element_t, word_t, wide)      \
-  VECTOR_KIND(prefix, element_t)                              \
-  OPERATIONS(prefix, word_t)                                  \
-  VECTOR_TEMPLATE(prefix)                                     \
-  VECTOR_FORMAT(prefix)                                       \
-  VECTOR_FOLDS(prefix, element_t, prefix)                     \
-  BITWISE_FOLDS(prefix, element_t)                            \
+  VECTOR_FOLD(prefix, element_t, prefix, max)                 \
+  VECTOR_FOLD(prefix, element_t, prefix, min)                 \
+  BITWISE_FOLD(prefix, element_t, and)                        \
+  BITWISE_FOLD(prefix, element_t, or)                         \
+  BITWISE_FOLD(prefix, element_t, xor)                        \
   VECTOR_SCALE(prefix, element_t, 1u * (word_t)s * (word_t)a) \
   VECTOR_DIVIDE(prefix, element_t, wide, (wide)a / d)         \
   HOST_KERNELS(prefix, element_t, HOST_INTEGER_FOLDS)
 
-INTEGER_KERNELS(int8, int8_t, uint8_t, int);
-INTEGER_KERNELS(uint8, uint8_t, uint8_t, int);
-INTEGER_KERNELS(int16, int16_t, uint16_t, int);
-INTEGER_KERNELS(uint16, uint16_t, uint16_t, int);
-INTEGER_KERNELS(int32, int32_t, uint32_t, int32_t);
-INTEGER_KERNELS(uint32, uint32_t, uint32_t, uint32_t);
-INTEGER_KERNELS(int64, int64_t, uint64_t, int64_t);
-INTEGER_KERNELS(uint64, uint64_t, uint64_t, uint64_t);
+#define INTEGER_VECTORS(prefix, element_t, word_t) \
+  VECTOR_KIND(prefix, element_t)                   \
+  OPERATIONS(prefix, word_t)                       \
+  VECTOR_TEMPLATE(prefix)                          \
+  VECTOR_FORMAT(prefix)
+
+#define SIGNED_KERNELS(prefix, element_t, word_t, wide) \
+  INTEGER_VECTORS(prefix, element_t, word_t)            \
+  VECTOR_FOLD(prefix, element_t, prefix, sum)           \
+  VECTOR_FOLD(prefix, element_t, prefix, product)       \
+  INTEGER_KERNELS(prefix, element_t, word_t, wide)
+
+#define UNSIGNED_KERNELS(prefix, signed_prefix, word_t, wide) \
+  INTEGER_VECTORS(prefix, word_t, word_t)                     \
+  SHARED_FOLD(prefix, signed_prefix, sum)                     \
+  SHARED_FOLD(prefix, signed_prefix, product)                 \
+  INTEGER_KERNELS(prefix, word_t, word_t, wide)
+
+SIGNED_KERNELS(int8, int8_t, uint8_t, int);
+UNSIGNED_KERNELS(uint8, int8, uint8_t, int);
+SIGNED_KERNELS(int16, int16_t, uint16_t, int);
+UNSIGNED_KERNELS(uint16, int16, uint16_t, int);
+SIGNED_KERNELS(int32, int32_t, uint32_t, int32_t);
+UNSIGNED_KERNELS(uint32, int32, uint32_t, uint32_t);
+SIGNED_KERNELS(int64, int64_t, uint64_t, int64_t);
+UNSIGNED_KERNELS(uint64, int64, uint64_t, uint64_t);

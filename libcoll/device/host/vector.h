@@ -115,98 +115,101 @@ BASE_INLINE void vector_rest_store(void *to, const vector_rest_t *rest, size_t b
  * results, have been defined. The last elements, fewer than a pair, go through a vector_rest_t.
  * Sources are combined by the canonical expression (plan.h): groups of four in registers, and above
  * them a binary counter that combines two results of equal size. */
-#define VECTOR_TEMPLATE(prefix)                                                                    \
-  BASE_INLINE prefix##_pair_t prefix##_combined(prefix##_operation_t op, prefix##_pair_t a,        \
-                                                prefix##_pair_t b) {                               \
-    return (prefix##_pair_t){op(a.first, b.first), op(a.second, b.second)};                        \
-  }                                                                                                \
-  BASE_INLINE prefix##_pair_t prefix##_result(prefix##_pair_t pair) {                              \
-    return (prefix##_pair_t){prefix##_canonical(pair.first), prefix##_canonical(pair.second)};     \
-  }                                                                                                \
-                                                                                                   \
-  /* Loads a pair of `bytes` bytes, fewer than format.bytes only at the end of a buffer. */        \
-  BASE_INLINE prefix##_pair_t prefix##_fetch(prefix##_format_t format, const char *from,           \
-                                             size_t bytes) {                                       \
-    vector_rest_t rest = {0};                                                                      \
-    bool is_full = bytes == format.bytes;                                                          \
-    if (!is_full) vector_rest_load(&rest, from, bytes);                                            \
-    return format.load(is_full ? from : rest.bytes);                                               \
-  }                                                                                                \
-                                                                                                   \
-  /* Combines 1 to 4 sources. */                                                                   \
-  BASE_INLINE prefix##_pair_t prefix##_few(prefix##_format_t format, prefix##_operation_t op,      \
-                                           const char *const from[], int count, size_t at,         \
-                                           size_t bytes) {                                         \
-    prefix##_pair_t left = prefix##_fetch(format, from[0] + at, bytes);                            \
-    if (count > 1)                                                                                 \
-      left = prefix##_combined(op, left, prefix##_fetch(format, from[1] + at, bytes));             \
-    if (count > 2) {                                                                               \
-      prefix##_pair_t right = prefix##_fetch(format, from[2] + at, bytes);                         \
-      if (count > 3) {                                                                             \
-        right = prefix##_combined(op, right, prefix##_fetch(format, from[3] + at, bytes));         \
-      }                                                                                            \
-      left = prefix##_combined(op, left, right);                                                   \
-    }                                                                                              \
-    return left;                                                                                   \
-  }                                                                                                \
-                                                                                                   \
-  BASE_INLINE prefix##_pair_t prefix##_tree(prefix##_format_t format, prefix##_operation_t op,     \
-                                            const char *const from[], int count, size_t at,        \
-                                            size_t bytes) {                                        \
-    prefix##_pair_t runs[VECTOR_RUNS_MAX];                                                         \
-    int depth = 0, next = 0;                                                                       \
-    for (; next + 4 <= count; next += 4) {                                                         \
-      prefix##_pair_t run = prefix##_few(format, op, from + next, 4, at, bytes);                   \
-      for (int before = next / 4; before % 2 == 1; before /= 2) {                                  \
-        run = prefix##_combined(op, runs[--depth], run);                                           \
-      }                                                                                            \
-      runs[depth++] = run;                                                                         \
-    }                                                                                              \
-    prefix##_pair_t pair = next < count                                                            \
-                               ? prefix##_few(format, op, from + next, count - next, at, bytes)    \
-                               : runs[--depth];                                                    \
-    while (depth > 0) pair = prefix##_combined(op, runs[--depth], pair);                           \
-    return pair;                                                                                   \
-  }                                                                                                \
-                                                                                                   \
-  /* The pairs of vectors that are full. Returns their bytes. */                                   \
-  BASE_INLINE size_t prefix##_fold_pairs(prefix##_format_t format, prefix##_operation_t op,        \
-                                         void *dst, const char *const from[], int source_count,    \
-                                         size_t offset, size_t bytes) {                            \
-    size_t done = 0;                                                                               \
-    for (; done + format.bytes <= bytes; done += format.bytes) {                                   \
-      prefix##_pair_t pair =                                                                       \
-          prefix##_tree(format, op, from, source_count, offset + done, format.bytes);              \
-      format.store((char *)dst + done, format.result(pair));                                       \
-    }                                                                                              \
-    return done;                                                                                   \
-  }                                                                                                \
-                                                                                                   \
-  /* As host_fold_t, with `bytes` bytes of every source. Frequent source counts have loops of their\
-   * own, in which the loop over sources is unrolled. The last bytes share one code. */            \
-  BASE_INLINE void prefix##_fold(prefix##_format_t format, prefix##_operation_t op, void *dst,     \
-                                 const void *const sources[], int source_count, size_t offset,     \
-                                 size_t bytes) {                                                   \
-    const char *const *from = (const char *const *)sources;                                        \
-    size_t done =                                                                                  \
-        source_count == 2   ? prefix##_fold_pairs(format, op, dst, from, 2, offset, bytes)         \
-        : source_count == 4 ? prefix##_fold_pairs(format, op, dst, from, 4, offset, bytes)         \
-        : source_count == 8 ? prefix##_fold_pairs(format, op, dst, from, 8, offset, bytes)         \
-                            : prefix##_fold_pairs(format, op, dst, from, source_count, offset, bytes);\
-    if (done < bytes) {                                                                            \
-      vector_rest_t rest = {0};                                                                    \
-      prefix##_pair_t pair =                                                                       \
-          prefix##_tree(format, op, from, source_count, offset + done, bytes - done);              \
-      format.store(&rest, format.result(pair));                                                    \
-      vector_rest_store((char *)dst + done, &rest, bytes - done);                                  \
-    }                                                                                              \
+#define VECTOR_TEMPLATE(prefix)                                                                 \
+  BASE_INLINE prefix##_pair_t prefix##_combined(prefix##_operation_t op, prefix##_pair_t a,     \
+                                                prefix##_pair_t b) {                            \
+    return (prefix##_pair_t){op(a.first, b.first), op(a.second, b.second)};                     \
+  }                                                                                             \
+  BASE_INLINE prefix##_pair_t prefix##_result(prefix##_pair_t pair) {                           \
+    return (prefix##_pair_t){prefix##_canonical(pair.first), prefix##_canonical(pair.second)};  \
+  }                                                                                             \
+                                                                                                \
+  /* Loads a pair of `bytes` bytes, fewer than format.bytes only at the end of a buffer. */     \
+  BASE_INLINE prefix##_pair_t prefix##_fetch(prefix##_format_t format, const char *from,        \
+                                             size_t bytes) {                                    \
+    vector_rest_t rest = {0};                                                                   \
+    bool is_full = bytes == format.bytes;                                                       \
+    if (!is_full) vector_rest_load(&rest, from, bytes);                                         \
+    return format.load(is_full ? from : rest.bytes);                                            \
+  }                                                                                             \
+                                                                                                \
+  /* Combines 1 to 4 sources. */                                                                \
+  BASE_INLINE prefix##_pair_t prefix##_few(prefix##_format_t format, prefix##_operation_t op,   \
+                                           const char *const from[], int count, size_t at,      \
+                                           size_t bytes) {                                      \
+    prefix##_pair_t left = prefix##_fetch(format, from[0] + at, bytes);                         \
+    if (count > 1)                                                                              \
+      left = prefix##_combined(op, left, prefix##_fetch(format, from[1] + at, bytes));          \
+    if (count > 2) {                                                                            \
+      prefix##_pair_t right = prefix##_fetch(format, from[2] + at, bytes);                      \
+      if (count > 3) {                                                                          \
+        right = prefix##_combined(op, right, prefix##_fetch(format, from[3] + at, bytes));      \
+      }                                                                                         \
+      left = prefix##_combined(op, left, right);                                                \
+    }                                                                                           \
+    return left;                                                                                \
+  }                                                                                             \
+                                                                                                \
+  BASE_INLINE prefix##_pair_t prefix##_tree(prefix##_format_t format, prefix##_operation_t op,  \
+                                            const char *const from[], int count, size_t at,     \
+                                            size_t bytes) {                                     \
+    prefix##_pair_t runs[VECTOR_RUNS_MAX];                                                      \
+    int depth = 0, next = 0;                                                                    \
+    for (; next + 4 <= count; next += 4) {                                                      \
+      prefix##_pair_t run = prefix##_few(format, op, from + next, 4, at, bytes);                \
+      for (int before = next / 4; before % 2 == 1; before /= 2) {                               \
+        run = prefix##_combined(op, runs[--depth], run);                                        \
+      }                                                                                         \
+      runs[depth++] = run;                                                                      \
+    }                                                                                           \
+    prefix##_pair_t pair = next < count                                                         \
+                               ? prefix##_few(format, op, from + next, count - next, at, bytes) \
+                               : runs[--depth];                                                 \
+    while (depth > 0) pair = prefix##_combined(op, runs[--depth], pair);                        \
+    return pair;                                                                                \
+  }                                                                                             \
+                                                                                                \
+  /* The pairs of vectors that are full. Returns their bytes. */                                \
+  BASE_INLINE size_t prefix##_fold_pairs(prefix##_format_t format, prefix##_operation_t op,     \
+                                         void *dst, const char *const from[], int source_count, \
+                                         size_t offset, size_t bytes) {                         \
+    size_t done = 0;                                                                            \
+    for (; done + format.bytes <= bytes; done += format.bytes) {                                \
+      prefix##_pair_t pair =                                                                    \
+          prefix##_tree(format, op, from, source_count, offset + done, format.bytes);           \
+      format.store((char *)dst + done, format.result(pair));                                    \
+    }                                                                                           \
+    return done;                                                                                \
+  }                                                                                             \
+                                                                                                \
+  /* As host_fold_t, with `bytes` bytes of every source. Frequent source counts have loops of   \
+   * their own, in which the loop over sources is unrolled. The last bytes share one code. */   \
+  BASE_INLINE void prefix##_fold(prefix##_format_t format, prefix##_operation_t op, void *dst,  \
+                                 const void *const sources[], int source_count, size_t offset,  \
+                                 size_t bytes) {                                                \
+    const char *const *from = (const char *const *)sources;                                     \
+    size_t done;                                                                                \
+    switch (source_count) {                                                                     \
+      case 2: done = prefix##_fold_pairs(format, op, dst, from, 2, offset, bytes); break;       \
+      case 4: done = prefix##_fold_pairs(format, op, dst, from, 4, offset, bytes); break;       \
+      case 8: done = prefix##_fold_pairs(format, op, dst, from, 8, offset, bytes); break;       \
+      default: done = prefix##_fold_pairs(format, op, dst, from, source_count, offset, bytes);  \
+    }                                                                                           \
+    if (done < bytes) {                                                                         \
+      vector_rest_t rest = {0};                                                                 \
+      prefix##_pair_t pair =                                                                    \
+          prefix##_tree(format, op, from, source_count, offset + done, bytes - done);           \
+      format.store(&rest, format.result(pair));                                                 \
+      vector_rest_store((char *)dst + done, &rest, bytes - done);                               \
+    }                                                                                           \
   }
 
-#define VECTOR_FOLD(prefix, element_t, kind, op)                                             \
-  static void prefix##_##op##_fold(void *dst, const void *const sources[], int source_count, \
-                                   size_t offset, size_t count) {                            \
-    kind##_fold(prefix##_format, kind##_##op, dst, sources, source_count, offset,            \
-                count * sizeof(element_t));                                                  \
+/* Not inlined where another type shares it. */
+#define VECTOR_FOLD(prefix, element_t, kind, op)                                               \
+  BASE_APART static void prefix##_##op##_fold(void *dst, const void *const sources[],          \
+                                              int source_count, size_t offset, size_t count) { \
+    kind##_fold(prefix##_format, kind##_##op, dst, sources, source_count, offset,              \
+                count * sizeof(element_t));                                                    \
   }
 
 #define VECTOR_FOLDS(prefix, element_t, kind)   \
