@@ -137,11 +137,16 @@ static bool within(const char *at, const char *base, size_t bytes) {
 }
 
 static bool unspoiled(const arena_t *arena, const char *before) {
-  for (const char *at = arena->base; at < arena->base + arena->bytes; at++) {
-    if (within(at, arena->output, arena->out)) continue;
-    if (within(at, arena->input, arena->in)) {
-      if (*at != before[at - arena->input]) return false;
-    } else if ((unsigned char)*at != MARGIN) {
+  const char *end = arena->base + arena->bytes, *at = arena->base;
+  while (at < end) {
+    if (within(at, arena->output, arena->out)) {
+      at = arena->output + arena->out;
+    } else if (within(at, arena->input, arena->in)) {
+      const char *stop = arena->input + arena->in;
+      if (arena->out > 0 && within(arena->output, at, (size_t)(stop - at))) stop = arena->output;
+      if (memcmp(at, before + (at - arena->input), (size_t)(stop - at)) != 0) return false;
+      at = stop;
+    } else if ((unsigned char)*at++ != MARGIN) {
       return false;
     }
   }

@@ -7,7 +7,6 @@
 #include "harness/question.h"
 
 #include <assert.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -29,14 +28,14 @@ static uint64_t wrap(coll_dtype_t dtype, uint64_t value) {
 }
 
 /* Bits of a number that the format represents exactly and that is 0 or normal in it. */
-static uint32_t narrow_bits(double value, int exponent_bits, int fraction_bits) {
+static uint32_t narrow_bits(float value, int exponent_bits, int fraction_bits) {
   if (value == 0) return 0;
-  int exponent, bias = (1 << (exponent_bits - 1)) - 1;
-  double fraction = frexp(fabs(value), &exponent) * 2 - 1;
-  double scaled = ldexp(fraction, fraction_bits);
-  assert(scaled == floor(scaled) && exponent - 1 + bias > 0);
-  uint32_t magnitude = ((uint32_t)(exponent - 1 + bias) << fraction_bits) | (uint32_t)scaled;
-  return magnitude | (value < 0 ? 1u << (exponent_bits + fraction_bits) : 0);
+  uint32_t bits, cut = 23 - (uint32_t)fraction_bits;
+  memcpy(&bits, &value, sizeof bits);
+  int bias = (1 << (exponent_bits - 1)) - 1, exponent = (int)(bits >> 23 & 0xff) - 127 + bias;
+  uint32_t fraction = bits & 0x7fffff, sign = bits >> 31 << (exponent_bits + fraction_bits);
+  assert(fraction >> cut << cut == fraction && exponent > 0);
+  return sign | (uint32_t)exponent << fraction_bits | fraction >> cut;
 }
 
 static void store(coll_dtype_t dtype, value_t value, void *at) {
@@ -45,10 +44,10 @@ static void store(coll_dtype_t dtype, value_t value, void *at) {
   switch (dtype) {
     case COLL_FLOAT32: memcpy(at, &single, sizeof single); return;
     case COLL_FLOAT64: memcpy(at, &value.real, sizeof value.real); return;
-    case COLL_FLOAT16: bits = narrow_bits(value.real, 5, 10); break;
-    case COLL_BFLOAT16: bits = narrow_bits(value.real, 8, 7); break;
-    case COLL_FLOAT8_E4M3: bits = narrow_bits(value.real, 4, 3); break;
-    case COLL_FLOAT8_E5M2: bits = narrow_bits(value.real, 5, 2); break;
+    case COLL_FLOAT16: bits = narrow_bits(single, 5, 10); break;
+    case COLL_BFLOAT16: bits = narrow_bits(single, 8, 7); break;
+    case COLL_FLOAT8_E4M3: bits = narrow_bits(single, 4, 3); break;
+    case COLL_FLOAT8_E5M2: bits = narrow_bits(single, 5, 2); break;
     default: memcpy(at, &value.integer, base_dtype_bytes(dtype)); return;
   }
   memcpy(at, &bits,
@@ -219,6 +218,16 @@ static bool output_value(const question_t *q, int rank, size_t index, value_t *v
   return false;
 }
 
+/* Of the size of an element. */
+static bool same(const void *a, const void *b, size_t bytes) {
+  switch (bytes) {
+    case 1: return memcmp(a, b, 1) == 0;
+    case 2: return memcmp(a, b, 2) == 0;
+    case 4: return memcmp(a, b, 4) == 0;
+    default: return memcmp(a, b, 8) == 0;
+  }
+}
+
 bool question_answered(const question_t *q, int rank, const void *output,
                        char text[QUESTION_TEXT_BYTES]) {
   size_t bytes = base_dtype_bytes(q->dtype), elements = question_output_elements(q, rank);
@@ -227,7 +236,7 @@ bool question_answered(const question_t *q, int rank, const void *output,
     unsigned char expected[8];
     if (!output_value(q, rank, i, &value)) continue;
     store(q->dtype, value, expected);
-    if (memcmp((const char *)output + i * bytes, expected, bytes) == 0) continue;
+    if (same((const char *)output + i * bytes, expected, bytes)) continue;
     uint64_t found = 0, right = 0;
     memcpy(&found, (const char *)output + i * bytes, bytes);
     memcpy(&right, expected, bytes);
