@@ -191,7 +191,7 @@ Test(layout, puts_what_many_ranks_read_of_each_other_close_together) {
   shm_layout_compute(1000, &layout);
   const char *first = shm_layout_mcast_bytes(&layout, NULL, 0, 0, layout.mcast_short_bytes);
   const char *last = shm_layout_mcast_bytes(&layout, NULL, 999, 7, layout.mcast_short_bytes);
-  cr_assert_leq(last - first, 3 * page_of_table);
+  cr_assert_leq((size_t)(last - first), 3 * page_of_table);
   first = (const char *)shm_layout_control(&layout, NULL, 0);
   last = (const char *)shm_layout_control(&layout, NULL, 999);
   cr_assert_leq(last - first, page_of_table);

@@ -54,7 +54,8 @@ static void release(region_t *region) {
     region->physical->mappings--;
     standin_physical_drop(region->physical);
   }
-  if (region->kind != REGION_REGISTERED) munmap((void *)region->base, round_up(bytes, STANDIN_PAGE));
+  if (region->kind != REGION_REGISTERED)
+    munmap((void *)region->base, round_up(bytes, STANDIN_PAGE));
   standin_region_remove(region);
 }
 
@@ -172,8 +173,8 @@ static cuda_result_t allocate_host(region_kind_t kind, size_t bytes, uintptr_t *
   cuda_result_t result = standin_enter_uncaptured(&context);
   if (result != CUDA_RESULT_OK) return result;
   if (bytes == 0) return standin_leave(CUDA_RESULT_INVALID_VALUE);
-  void *memory =
-      mmap(NULL, round_up(bytes, STANDIN_PAGE), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  void *memory = mmap(NULL, round_up(bytes, STANDIN_PAGE), PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return standin_leave(CUDA_RESULT_OUT_OF_MEMORY);
   *address = (uintptr_t)memory;
   standin_region_add(kind, *address, bytes, context->device)->context = context;
