@@ -8,13 +8,14 @@
 #include "base/clock.h"
 #include "base/names.h"
 #include "gpu/ranks.h"
+#include "harness/sample.h"
 #include "verify/random.h"
 
 #define CAPACITY 4096
 #if defined(__SANITIZE_THREAD__)
 #define REPLAYS 150
 #else
-#define REPLAYS 1000
+#define REPLAYS (harness_full() ? 1000 : 250)
 #endif
 
 /* ---- replay ---------------------------------------------------------------------------------*/

@@ -10,6 +10,7 @@
 #include "gpu/gpu.h"
 #include "gpu/standin/functions.h"
 #include "harness/party.h"
+#include "harness/sample.h"
 
 enum { BYTES = 4 << 20, HALF = BYTES / 2 };
 
@@ -204,11 +205,7 @@ Test(window_calls, take_plans_that_access_buffers_of_peers) {
 
 /* ---- captured calls --------------------------------------------------------------------------*/
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-enum { REPLAYS = 100 };
-#else
-enum { REPLAYS = 1000 };
-#endif
+#define REPLAYS (harness_full() ? 1000 : 100)
 
 #define CUDA_DONE(call)                                                  \
   do {                                                                   \

@@ -74,7 +74,7 @@ void layout_compare(const layout_trial_t *trial, const layout_outcome_t *got,
   const tolerances_t later = tolerances_of(trial);
   char text[200];
   layout_trial_text(trial, text);
-  for (int step = 0; step < LAYOUT_STEPS; step++) {
+  for (int step = 0; step < layout_steps(); step++) {
     compare_step(text, step, got, expected, step == 0 ? &first_step : &later);
   }
   compare_number(text, "loss in evaluation", got->evaluated, expected->evaluated, later.loss);
@@ -86,7 +86,7 @@ void layout_compare(const layout_trial_t *trial, const layout_outcome_t *got,
 void layout_compare_all(const train_model_config_t *config, const layout_trial_t *trials,
                         size_t count) {
   layout_outcome_t expected = layout_train(&(layout_trial_t){.config = config});
-  cr_assert(expected.losses[LAYOUT_STEPS - 1] < 0.97 * expected.losses[0], "it does not learn");
+  cr_assert(expected.losses[layout_steps() - 1] < 0.97 * expected.losses[0], "it does not learn");
   for (size_t i = 0; i < count; i++) {
     if (!harness_takes(HARNESS_LAYOUTS, (unsigned)i)) continue;
     layout_trial_t trial = trials[i];

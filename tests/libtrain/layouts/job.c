@@ -313,7 +313,7 @@ static int train(worker_t *worker) {
   PARTY_TRY(create_executor(worker));
   PARTY_TRY(begin(worker));
   PARTY_TRY(save(worker, trial->again));
-  int steps = trial->steps > 0 ? trial->steps : LAYOUT_STEPS;
+  int steps = trial->steps > 0 ? trial->steps : layout_steps();
   for (int step = 0; step < steps; step++) PARTY_OK(take_step(worker));
   count_bytes(worker);
   PARTY_TRY(

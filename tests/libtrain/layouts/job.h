@@ -12,10 +12,14 @@
 #include "libtrain/parallel/executor.h"
 #include "libtrain/parallel/ranks.h"
 
-/* A sanitizer looks at the code that runs, which is the same in every step. */
-#define LAYOUT_STEPS (HARNESS_BUILD == HARNESS_PLAIN ? 20 : 8)
+#define LAYOUT_STEPS_MAX 20
 #define LAYOUT_BATCH 16
 #define LAYOUT_BUCKET_BYTES 4096
+
+/* All in a soak. The code that runs is the same in every step, but in the first ones. */
+static inline int layout_steps(void) {
+  return harness_full() && HARNESS_BUILD == HARNESS_PLAIN ? LAYOUT_STEPS_MAX : 8;
+}
 
 typedef struct layout_trial {
   int dp, tp, cp, pp, ep;             /* 0: 1 */
@@ -37,7 +41,7 @@ typedef struct layout_trial {
                            * the end; below ZeRO stage 3 */
   bool rings;             /* libcoll uses rings on the axes */
   const train_ops_t *ops; /* NULL: those of the host */
-  int steps;              /* after those of the checkpoint; 0: LAYOUT_STEPS */
+  int steps;              /* after those of the checkpoint; 0: layout_steps */
   const char *resume;     /* checkpoint to begin with; NULL: a new model */
   const char *again;      /* where to save it again before the first step; NULL: nowhere */
   const char *save;       /* where to save at the end; NULL: nowhere */
@@ -46,7 +50,7 @@ typedef struct layout_trial {
 /* Arrays of the whole model's flat space. */
 typedef struct layout_outcome {
   train_layout_t *layout;
-  double losses[LAYOUT_STEPS], norms[LAYOUT_STEPS];
+  double losses[LAYOUT_STEPS_MAX], norms[LAYOUT_STEPS_MAX];
   double evaluated;       /* the loss after the last step, by the executor's evaluation */
   uint64_t context_bytes; /* that rank 0 sent on the context axis in the last step */
   float *gradients;       /* of the first step */

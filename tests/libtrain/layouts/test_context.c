@@ -97,7 +97,7 @@ static void check_narrow(layout_trial_t trial, const layout_outcome_t *exact,
   double apart = distance(&got, exact), expected = distance(narrow, exact);
   cr_assert_leq(apart, 1.1 * expected, "%s: gradients are %g of their norm apart, not %g", text,
                 apart, expected);
-  for (int step = 0; step < LAYOUT_STEPS; step++) {
+  for (int step = 0; step < layout_steps(); step++) {
     double loss = narrow->losses[step];
     cr_assert_float_eq(got.losses[step], loss, 0x1p-8 * loss, "%s: loss %g at step %d, not %g",
                        text, got.losses[step], step + 1, loss);
