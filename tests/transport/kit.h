@@ -211,6 +211,9 @@ int transport_case_pending_out(const transport_fixture_t *fixture, transport_t *
   }                                                           \
   Test(suite, wakes_a_sleeper_for_an_abort) {                 \
     run(&(fixture), 2, transport_case_abort_wakes);           \
+  }                                                           \
+  Test(suite, wakes_a_lone_sleeper_for_an_abort) {            \
+    run(&(fixture), 1, transport_case_abort_wakes);           \
   }
 
 /* Cases of transports that read the memory of other processes, but not of threads. They are skipped

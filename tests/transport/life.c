@@ -275,7 +275,8 @@ int transport_case_aborts_at_once(const transport_fixture_t *fixture, transport_
   return 0;
 }
 
-/* A sleeping thread is woken if another thread of its rank aborts. */
+/* A sleeping thread is woken if another thread of its rank aborts. Alone, no answer of a peer can
+ * wake it. */
 int transport_case_abort_wakes(const transport_fixture_t *fixture, transport_t **end) {
   (void)fixture;
   transport_t *t = *end;
