@@ -5,6 +5,8 @@
 #include <coll.h>
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -400,3 +402,52 @@ Test(fork, leaves_a_thread_that_makes_calls_alone) {
 }
 
 #endif
+
+/* ---- death ----------------------------------------------------------------------------------*/
+
+/* A helper that outlives its parent holds nothing that says to others that the parent lives. Which
+ * of them the victim makes; a program that is executed, as by system(3), closes what it inherits.
+ */
+typedef enum helper { HELPER_FORK, HELPER_GRANDCHILD, HELPER_SPAWN, HELPER_COUNT } helper_t;
+
+static void start_helper(helper_t helper) {
+  static char *const program[] = {"sleep", "1000", NULL};
+  pid_t child;
+  if (helper == HELPER_SPAWN) {
+    if (posix_spawnp(&child, program[0], NULL, NULL, program, environ) != 0) abort();
+    return;
+  }
+  child = fork();
+  if (child != 0) return;
+  if (helper == HELPER_GRANDCHILD && fork() != 0) pause();
+  for (;;) pause();
+}
+
+/* The helpers live until the harness ends them; without it, the survivor would wait as long. */
+static int die_before_helper(party_rank_t *self) {
+  int32_t number = 1;
+  PARTY_OK(coll_allreduce(&number, &number, 1, COLL_INT32, COLL_SUM, self->comm, NULL));
+  if (self->rank == 1) {
+    start_helper(*(const helper_t *)self->context);
+    raise(SIGKILL);
+  }
+  coll_status_t status = coll_barrier(self->comm, NULL);
+  PARTY_REQUIRE(status == COLL_ERROR_RANK_LOST, "the barrier returns %s",
+                coll_status_string(status));
+  PARTY_REQUIRE(strstr(coll_last_error(self->comm), "rank 1") != NULL, "%s",
+                coll_last_error(self->comm));
+  return 0;
+}
+
+Test(fork, of_a_helper_that_outlives_its_rank_keeps_nothing_alive) {
+  for (helper_t helper = 0; helper < HELPER_COUNT; helper++) {
+    harness_result_t result;
+    party_processes(3, 60000, die_before_helper, &helper, &result);
+    for (int rank = 0; rank < 3; rank++) {
+      const harness_rank_t *end = &result.ranks[rank];
+      cr_assert_eq(end->end, rank == 1 ? HARNESS_KILLED : HARNESS_RETURNED, "helper %d: %s",
+                   (int)helper, result.text);
+      cr_assert(rank == 1 || end->value == 0, "helper %d: %s", (int)helper, result.text);
+    }
+  }
+}

@@ -3,9 +3,9 @@
 
 #include <pthread.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #include "base/fork.h"
+#include "base/socket.h"
 #include "comm/calibration/exclusive.h"
 #include "comm/create.h"
 #include "device/ops.h"
@@ -80,7 +80,7 @@ BASE_FORK_PART(NULL, forget);
 static void measure_or_load(const char *variant, tune_machine_t *costs) {
   int exclusive = calibration_exclusive_begin(EXCLUSIVE_NS);
   if (exclusive >= 0 && load(variant, costs)) {
-    close(exclusive);
+    base_socket_close(exclusive);
     return;
   }
   if (exclusive >= 0 && calibration_costs_measure(costs)) {
@@ -88,7 +88,7 @@ static void measure_or_load(const char *variant, tune_machine_t *costs) {
   } else {
     *costs = tune_machine_builtin;
   }
-  if (exclusive >= 0) close(exclusive);
+  if (exclusive >= 0) base_socket_close(exclusive);
 }
 
 coll_status_t calibration_costs_find(tune_machine_t *costs) {

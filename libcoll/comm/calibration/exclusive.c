@@ -7,9 +7,9 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include "base/clock.h"
+#include "base/socket.h"
 
 #define RETRY_NS 10000000u
 
@@ -19,10 +19,10 @@ int calibration_exclusive_begin(uint64_t limit_ns) {
   memcpy(address.sun_path, name, sizeof name - 1);
   socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + sizeof name - 1);
   uint64_t end_ns = base_clock_now_ns() + limit_ns;
-  int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  int fd = base_socket(AF_UNIX, SOCK_DGRAM, 0);
   while (fd >= 0 && bind(fd, (const struct sockaddr *)&address, bytes) != 0) {
     if (errno != EADDRINUSE || base_clock_now_ns() > end_ns) {
-      close(fd);
+      base_socket_close(fd);
       return -1;
     }
     base_clock_sleep_ns(RETRY_NS);

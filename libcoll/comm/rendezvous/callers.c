@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/descriptors.h"
 #include "base/memory.h"
+#include "base/socket.h"
 #include "plan/plan.h"
 
 #define SILENT_NS 20000000u     /* without a word, after which a caller may be hung up on */
@@ -90,7 +91,7 @@ static void hang_up_for_retry(const rendezvous_caller_t *caller) {
   base_handshake_decline(&caller->handshake, caller->fd);
   if (caller->handshake.has_answered)
     (void)send_at_once(caller->fd, &retry, sizeof retry); /* else the caller retries all the same */
-  close(caller->fd);
+  base_socket_close(caller->fd);
 }
 
 static bool is_rank_of(const rendezvous_server_t *server, const wire_hello_t *hello) {
@@ -100,7 +101,7 @@ static bool is_rank_of(const rendezvous_server_t *server, const wire_hello_t *he
 static void send_failure_to(rendezvous_server_t *server, const rendezvous_caller_t *caller) {
   const wire_hello_t *hello = &caller->message.hello;
   bool sent = send_at_once(caller->fd, &server->verdict, sizeof server->verdict);
-  close(caller->fd);
+  base_socket_close(caller->fd);
   if (sent && is_rank_of(server, hello)) server->members[hello->rank].informed = hello->pid;
 }
 
@@ -111,7 +112,7 @@ static void answer_hello(rendezvous_server_t *server, const rendezvous_caller_t 
   if (is_rank_of(server, hello) && server->members[hello->rank].informed == hello->pid) {
     hang_up_for_retry(caller);
   } else if (!send_at_once(caller->fd, &greeting, sizeof greeting)) {
-    close(caller->fd);
+    base_socket_close(caller->fd);
   } else if ((server->decided && hello->rank > 0) || !join(server, caller)) {
     /* rank 0 joins also after a failure: it is to get the verdict last (has_to_send) */
     send_failure_to(server, caller);
@@ -127,7 +128,7 @@ static void lose_caller(rendezvous_server_t *server, const rendezvous_caller_t *
     rendezvous_server_fail_died(server, hello->rank, (int)hello->pid);
     if (is_rank_of(server, hello)) server->members[hello->rank].informed = hello->pid;
   }
-  close(caller->fd);
+  base_socket_close(caller->fd);
 }
 
 /* True: the handshake is under way. */
@@ -135,7 +136,7 @@ static bool continue_handshake(rendezvous_caller_t *caller) {
   base_handshake_state_t state = base_handshake_continue(&caller->handshake, caller->fd);
   caller->is_known = state == BASE_HANDSHAKE_DONE;
   if (state == BASE_HANDSHAKE_UNDER_WAY || caller->is_known) return !caller->is_known;
-  close(caller->fd);
+  base_socket_close(caller->fd);
   caller->fd = -1;
   return false;
 }
@@ -152,7 +153,7 @@ static bool receive_hello(rendezvous_server_t *server, rendezvous_caller_t *call
     }
     if (caller->received < wanted) return true;
     if (!is_valid(hello)) {
-      close(caller->fd);
+      base_socket_close(caller->fd);
       return false;
     }
     if (caller->received < sizeof *hello + hello->record_bytes) continue;
@@ -212,7 +213,7 @@ void rendezvous_callers_accept(rendezvous_server_t *server) {
     if (stranger < 0) return;
     drop(server, stranger);
   }
-  int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  int fd = base_socket_accept(server->listener, SOCK_NONBLOCK);
   server->starved = fd < 0 && (errno == EMFILE || errno == ENFILE);
   if (fd >= 0) {
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);

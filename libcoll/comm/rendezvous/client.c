@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/deadline.h"
 #include "base/handshake.h"
+#include "base/socket.h"
 #include "comm/rendezvous/dial.h"
 #include "comm/rendezvous/rendezvous.h"
 
@@ -152,7 +153,7 @@ static coll_status_t call_until_greeted(call_t *call, rendezvous_link_t *link) {
     bool greeted = introduce(call, link->fd, call->deadline_ns + ANSWER_SLACK_NS, &greeting);
     if (greeting.magic == WIRE_MAGIC) link->server_pid = (int)greeting.pid;
     if (greeted) return COLL_OK;
-    close(link->fd);
+    base_socket_close(link->fd);
     if (base_cancel_is_requested()) return fail_cancelled(call->own->rank);
     if (call->state == BASE_HANDSHAKE_VERSION) return fail_version(call);
     uint64_t now_ns = base_clock_now_ns();
@@ -200,7 +201,7 @@ static void announce_cancelled(call_t *call, rendezvous_link_t *link) {
   bool known = link->fd >= 0 && introduce(call, link->fd, end_ns + ANSWER_SLACK_NS, &greeting);
   base_cancel_watch(cancel);
   if (known) report_cancelled(link);
-  if (link->fd >= 0) close(link->fd);
+  if (link->fd >= 0) base_socket_close(link->fd);
   link->fd = -1;
 }
 
@@ -255,7 +256,7 @@ coll_status_t rendezvous_join(const rendezvous_address_t *address, const rendezv
   }
   status = receive_records(&call, link, records, session);
   if (status != COLL_OK) {
-    close(link->fd);
+    base_socket_close(link->fd);
     link->fd = -1;
   }
   return status;
@@ -336,7 +337,7 @@ coll_status_t rendezvous_finish(rendezvous_link_t *link, coll_status_t status, u
   if (status != COLL_OK) {
     *failed_rank = base_cancel_is_requested() ? link->rank : failed_rank_of(link);
   }
-  close(link->fd);
+  base_socket_close(link->fd);
   link->fd = -1;
   return status;
 }

@@ -8,11 +8,11 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/cancel.h"
 #include "base/clock.h"
 #include "base/deadline.h"
+#include "base/socket.h"
 
 #define NEXT_NS 100000000u  /* an address that has not answered by then is not waited for alone */
 #define LAST_NS 2000000000u /* those that have not answered so long after the last was tried */
@@ -30,14 +30,14 @@ static bool connected_to_itself(int fd) {
 }
 
 static int fail_with(int fd, int error) {
-  if (fd >= 0) close(fd);
+  if (fd >= 0) base_socket_close(fd);
   errno = error;
   return -1;
 }
 
 /* Blocks. A connection to an address that does not answer would take minutes, hence the limit. */
 static int dial_one(const dial_targets_t *targets, uint64_t deadline_ns) {
-  int fd = socket(targets->at[0].ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  int fd = base_socket(targets->at[0].ss_family, SOCK_STREAM, 0);
   if (fd < 0) return -1;
   const struct sockaddr *address = (const struct sockaddr *)&targets->at[0];
   bool connected = base_deadline_connect(fd, address, targets->lengths[0], deadline_ns) == 0;
@@ -56,13 +56,13 @@ static void note_failure(attempts_t *attempts, int error) {
 }
 
 static void begin(attempts_t *attempts, const dial_targets_t *targets, int index) {
-  int fd = socket(targets->at[index].ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  int fd = base_socket(targets->at[index].ss_family, SOCK_STREAM | SOCK_NONBLOCK, 0);
   bool is_under_way = fd >= 0 && (connect(fd, (const struct sockaddr *)&targets->at[index],
                                           targets->lengths[index]) == 0 ||
                                   errno == EINPROGRESS);
   if (!is_under_way) {
     note_failure(attempts, errno);
-    if (fd >= 0) close(fd);
+    if (fd >= 0) base_socket_close(fd);
     fd = -1;
   }
   attempts->polls[attempts->count++] = (struct pollfd){.fd = fd, .events = POLLOUT};
@@ -80,7 +80,7 @@ static int take_connected(attempts_t *attempts) {
     each->fd = -1;
     if (error == 0) return fd;
     note_failure(attempts, error);
-    close(fd);
+    base_socket_close(fd);
   }
   return -1;
 }
@@ -120,7 +120,7 @@ int dial_once(const dial_targets_t *targets, int first, uint64_t deadline_ns) {
                                                   : soon(is_last ? LAST_NS : NEXT_NS, deadline_ns));
   }
   for (int i = 0; i < attempts.count; i++) {
-    if (attempts.polls[i].fd >= 0) close(attempts.polls[i].fd);
+    if (attempts.polls[i].fd >= 0) base_socket_close(attempts.polls[i].fd);
   }
   if (fd < 0) return fail_with(-1, attempts.error);
   fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);

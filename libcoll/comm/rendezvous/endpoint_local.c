@@ -11,10 +11,10 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/handshake.h"
+#include "base/socket.h"
 #include "comm/rendezvous/dial.h"
 #include "comm/rendezvous/endpoint.h"
 #include "comm/rendezvous/secret_source.h"
@@ -56,11 +56,11 @@ static coll_status_t check_host(const rendezvous_address_t *address) {
 static int listen_once(uint16_t port) {
   struct sockaddr_un name;
   socklen_t bytes = name_of(port, &name);
-  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  int fd = base_socket(AF_UNIX, SOCK_STREAM, 0);
   if (fd < 0) return -1;
   if (bind(fd, (struct sockaddr *)&name, bytes) == 0 && listen(fd, 1024) == 0) return fd;
   int error = errno;
-  close(fd);
+  base_socket_close(fd);
   errno = error;
   return -1;
 }

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/clock.h"
+#include "base/socket.h"
 #include "comm/rendezvous/dial.h"
 #include "comm/rendezvous/endpoint.h"
 #include "comm/rendezvous/server.h"
@@ -18,12 +18,12 @@
 
 /* A listening socket, or -1 with errno. */
 static int listen_once(const struct addrinfo *found) {
-  int on = 1, fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  int on = 1, fd = base_socket(found->ai_family, SOCK_STREAM, 0);
   if (fd < 0) return -1;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (bind(fd, found->ai_addr, found->ai_addrlen) == 0 && listen(fd, 1024) == 0) return fd;
   int error = errno;
-  close(fd);
+  base_socket_close(fd);
   errno = error;
   return -1;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/socket.h"
 #include "comm/rendezvous/endpoint.h"
 #include "comm/rendezvous/rendezvous.h"
 #include "comm/rendezvous/server.h"
@@ -33,7 +34,7 @@ coll_status_t rendezvous_server_start(rendezvous_address_t *address) {
   COLL_TRY(rendezvous_listen(address, &listener, &port));
   coll_status_t status = rendezvous_server_create(listener, address, address->port == 0, &server);
   if (status != COLL_OK) {
-    close(listener);
+    base_socket_close(listener);
     return status;
   }
   status = start_thread(server);

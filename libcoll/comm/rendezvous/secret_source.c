@@ -20,6 +20,7 @@
 #include "base/deadline.h"
 #include "base/handshake.h"
 #include "base/peer.h"
+#include "base/socket.h"
 #include "comm/rendezvous/rendezvous.h"
 #include "comm/rendezvous/secret_source.h"
 
@@ -109,20 +110,20 @@ static coll_status_t dial(const char *path, int *fd) {
   size_t bytes = strlen(path);
   memcpy(to.sun_path, path, bytes);
   if (path[0] == '@') to.sun_path[0] = '\0';
-  int made = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  int made = base_socket(AF_UNIX, SOCK_STREAM, 0);
   if (made < 0) return base_fail_errno(COLL_ERROR_SYSTEM, "no socket for the secret of the job");
   if (connect(made, (struct sockaddr *)&to,
               (socklen_t)(offsetof(struct sockaddr_un, sun_path) + bytes)) != 0) {
     coll_status_t status = base_fail_errno(
         COLL_ERROR_SYSTEM, "COLL_SECRET_SOCKET=%s: collrun does not answer there", path);
-    close(made);
+    base_socket_close(made);
     return status;
   }
   if (base_peer_is_own_user(made)) {
     *fd = made;
     return COLL_OK;
   }
-  close(made);
+  base_socket_close(made);
   return base_fail(COLL_ERROR_INVALID, "COLL_SECRET_SOCKET=%s is another user's", path);
 }
 
@@ -136,7 +137,7 @@ static coll_status_t ask(const char *path, base_secret_t *secret) {
     if (more <= 0) break;
     got += (size_t)more;
   }
-  close(fd);
+  base_socket_close(fd);
   if (got == sizeof secret->bytes) return COLL_OK;
   return base_fail(COLL_ERROR_SYSTEM, "COLL_SECRET_SOCKET=%s: collrun gave no secret", path);
 }

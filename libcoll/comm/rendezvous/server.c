@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/deadline.h"
 #include "base/memory.h"
+#include "base/socket.h"
 #include "comm/rendezvous/callers.h"
 
 #define UNUSED_NS 3600000000000u   /* lifetime of a server that no rank joins */
@@ -56,7 +57,7 @@ static bool has_failed(const rendezvous_server_t *server) {
 static void close_member(rendezvous_server_t *server, rendezvous_member_t *member) {
   char unread[256];
   while (recv(member->fd, unread, sizeof unread, MSG_DONTWAIT) > 0) continue;
-  close(member->fd);
+  base_socket_close(member->fd);
   member->fd = -1;
   server->open_count--;
 }
@@ -236,7 +237,7 @@ static void await_joins(rendezvous_server_t *server) {
 }
 
 static void stop_listening(rendezvous_server_t *server) {
-  if (server->listener >= 0) close(server->listener);
+  if (server->listener >= 0) base_socket_close(server->listener);
   server->listener = -1;
   rendezvous_callers_drop_all(server);
 }
@@ -332,7 +333,7 @@ coll_status_t rendezvous_server_create(int listener, const rendezvous_address_t 
 void rendezvous_server_destroy(rendezvous_server_t *server) {
   stop_listening(server);
   for (int rank = 0; rank < server->size; rank++) {
-    if (server->members[rank].fd >= 0) close(server->members[rank].fd);
+    if (server->members[rank].fd >= 0) base_socket_close(server->members[rank].fd);
   }
   base_secret_wipe(&server->secret);
   free(server->members);

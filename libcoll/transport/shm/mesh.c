@@ -14,6 +14,7 @@
 #include "base/deadline.h"
 #include "base/handshake.h"
 #include "base/memory.h"
+#include "base/socket.h"
 
 #define BACKLOG 4096
 #define WATCH_NS 20000000u /* between checks of the watch */
@@ -29,19 +30,19 @@ coll_status_t shm_mesh_listen(shm_mesh_t *mesh, shm_mesh_name_t *name) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   socklen_t length = sizeof(sa_family_t); /* an empty name: the kernel chooses one */
   *mesh = (shm_mesh_t){.listener = -1};
-  int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  int fd = base_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
   if (fd < 0) return base_fail_errno(COLL_ERROR_SYSTEM, "cannot make a socket for local ranks");
   if (bind(fd, (struct sockaddr *)&address, length) != 0 || listen(fd, BACKLOG) != 0) {
     coll_status_t status =
         base_fail_errno(COLL_ERROR_SYSTEM, "cannot listen on a socket for local ranks");
-    close(fd);
+    base_socket_close(fd);
     return status;
   }
   length = sizeof address;
   getsockname(fd, (struct sockaddr *)&address, &length);
   size_t bytes = length - sizeof(sa_family_t);
   if (bytes > sizeof name->text) {
-    close(fd);
+    base_socket_close(fd);
     return base_fail(COLL_ERROR_SYSTEM, "the kernel chose a socket name of %zu bytes", bytes);
   }
   memset(name, 0, sizeof *name);
@@ -95,13 +96,13 @@ static coll_status_t poll_watched(const shm_mesh_t *mesh, int fd, uint64_t deadl
 /* Non-blocking, because the peer's queue of connections may be full. -1 with errno. */
 static int connect_once(const shm_mesh_name_t *name) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
-  int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  int fd = base_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
   if (fd < 0) return -1;
   memcpy(address.sun_path, name->text, name->length);
   socklen_t length = (socklen_t)(sizeof(sa_family_t) + name->length);
   if (connect(fd, (struct sockaddr *)&address, length) == 0) return fd;
   int error = errno;
-  close(fd);
+  base_socket_close(fd);
   errno = error;
   return -1;
 }
@@ -133,7 +134,7 @@ static int send_once(const shm_mesh_t *mesh, int peer, const shm_note_t *note, i
   int error = !base_handshake_is_for(connection) ? ECONNREFUSED
               : send_on(connection, &own, fd)    ? 0
                                                  : errno;
-  close(connection);
+  base_socket_close(connection);
   return error;
 }
 
@@ -233,7 +234,7 @@ static bool receive_from(const shm_mesh_t *mesh, int connection, shm_note_t *not
     close(*fd);
     *fd = -1;
   }
-  close(connection);
+  base_socket_close(connection);
   return true;
 }
 
@@ -245,7 +246,7 @@ static void remove_silent(shm_mesh_t *mesh, int index) {
 
 static void add_silent(shm_mesh_t *mesh, int connection) {
   if (mesh->silent_count == SHM_MESH_SILENT_MAX) {
-    close(mesh->silent[0]);
+    base_socket_close(mesh->silent[0]);
     remove_silent(mesh, 0);
   }
   mesh->silent[mesh->silent_count++] = connection;
@@ -268,14 +269,14 @@ coll_status_t shm_mesh_recv(shm_mesh_t *mesh, shm_note_t *note, int *fd, bool *g
   *fd = -1;
   receive_from_silent(mesh, note, fd, got);
   while (!*got) {
-    int connection = accept4(mesh->listener, NULL, NULL, SOCK_CLOEXEC);
+    int connection = base_socket_accept(mesh->listener, 0);
     if (connection >= 0 && !base_handshake_is_for(connection)) {
-      close(connection);
+      base_socket_close(connection);
     } else if (connection >= 0) {
       add_silent(mesh, connection);
       receive_from_silent(mesh, note, fd, got);
     } else if ((errno == EMFILE || errno == ENFILE) && mesh->silent_count > 0) {
-      close(mesh->silent[0]); /* the one that has been silent longest makes room */
+      base_socket_close(mesh->silent[0]); /* the one that has been silent longest makes room */
       remove_silent(mesh, 0);
     } else if (errno == EAGAIN) {
       return COLL_OK;
@@ -304,8 +305,8 @@ coll_status_t shm_mesh_await(shm_mesh_t *mesh, int peer, uint64_t deadline_ns, s
 }
 
 void shm_mesh_close(shm_mesh_t *mesh) {
-  if (mesh->listener >= 0) close(mesh->listener);
-  for (int i = 0; i < mesh->silent_count; i++) close(mesh->silent[i]);
+  if (mesh->listener >= 0) base_socket_close(mesh->listener);
+  for (int i = 0; i < mesh->silent_count; i++) base_socket_close(mesh->silent[i]);
   free(mesh->names);
   *mesh = (shm_mesh_t){.listener = -1};
 }

@@ -5,9 +5,9 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <unistd.h>
 
 #include "base/clock.h"
+#include "base/socket.h"
 
 #define MAGIC \
   UINT64_C(0x33706374636c6c31) /* changes with frames; differs in the other byte order */
@@ -23,7 +23,7 @@ enum { NOTE_HELLO = 1, NOTE_REPLY, NOTE_CONFIRM };
 /* ---- failures -------------------------------------------------------------------------------*/
 
 void tcp_attempt_close(tcp_attempt_t *attempt) {
-  if (attempt->fd >= 0) close(attempt->fd);
+  if (attempt->fd >= 0) base_socket_close(attempt->fd);
   attempt->fd = -1;
 }
 
@@ -128,15 +128,14 @@ bool tcp_attempt_begin(tcp_attempt_t *attempt, int peer, int rail, uint16_t made
   socklen_t length = tcp_sockaddr_of(name, address, &to);
   int on = 1; /* the proof and the hello are sent one after the other */
   uint64_t now_ns = base_clock_now_ns();
-  *attempt =
-      (tcp_attempt_t){.fd = socket(to.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0),
-                      .peer = peer,
-                      .rail = rail,
-                      .made = made,
-                      .is_connecting = true,
-                      .patience_ns = REPLY_NS << doublings,
-                      .since_ns = now_ns,
-                      .until_ns = now_ns + CONNECT_NS};
+  *attempt = (tcp_attempt_t){.fd = base_socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK, 0),
+                             .peer = peer,
+                             .rail = rail,
+                             .made = made,
+                             .is_connecting = true,
+                             .patience_ns = REPLY_NS << doublings,
+                             .since_ns = now_ns,
+                             .until_ns = now_ns + CONNECT_NS};
   if (attempt->fd >= 0) setsockopt(attempt->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   if (attempt->fd >= 0 &&
       (connect(attempt->fd, (struct sockaddr *)&to, length) == 0 || errno == EINPROGRESS)) {

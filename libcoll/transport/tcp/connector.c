@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/deadline.h"
 #include "base/memory.h"
+#include "base/socket.h"
 #include "transport/tcp/dial.h"
 #include "transport/tcp/end.h"
 
@@ -248,7 +249,7 @@ static caller_t *free_caller(const tcp_connector_t *c) {
 static void accept_callers(tcp_connector_t *c) {
   caller_t *caller;
   while ((caller = free_caller(c)) != NULL) {
-    int fd = accept4(c->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    int fd = base_socket_accept(c->listener, SOCK_NONBLOCK);
     if (fd < 0) {
       int error = errno;
       c->accept_ns = error == EAGAIN ? 0 : base_clock_now_ns() + RETRY_NS;
@@ -469,7 +470,7 @@ void tcp_connector_destroy(tcp_connector_t *c) {
   for (int i = 0; c->callers != NULL && i < CALLERS_MAX; i++) {
     tcp_attempt_close(&c->callers[i].attempt);
   }
-  if (c->listener >= 0) close(c->listener);
+  if (c->listener >= 0) base_socket_close(c->listener);
   if (c->wakeup >= 0) close(c->wakeup);
   if (c->made >= 0) close(c->made);
   base_secret_wipe(&c->own.secret);

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/deadline.h"
 #include "base/memory.h"
+#include "base/socket.h"
 #include "transport/tcp/end.h"
 #include "transport/tcp/tcp.h"
 
@@ -231,24 +232,24 @@ static bool are_connected(int accepted, int caller) {
 static coll_status_t connect_pair(int sockets[2]) {
   struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
   socklen_t length = sizeof at;
-  int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockets[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  int listener = base_socket(AF_INET, SOCK_STREAM, 0);
+  sockets[0] = base_socket(AF_INET, SOCK_STREAM, 0);
   sockets[1] = -1;
   if (listener >= 0 && bind(listener, (struct sockaddr *)&at, sizeof at) == 0 &&
       listen(listener, 1) == 0 && getsockname(listener, (struct sockaddr *)&at, &length) == 0 &&
       connect(sockets[0], (struct sockaddr *)&at, sizeof at) == 0) {
-    sockets[1] = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    sockets[1] = base_socket_accept(listener, 0);
     while (sockets[1] >= 0 && !are_connected(sockets[1], sockets[0])) {
-      close(sockets[1]);
-      sockets[1] = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+      base_socket_close(sockets[1]);
+      sockets[1] = base_socket_accept(listener, 0);
     }
   }
   coll_status_t status = COLL_OK;
   if (sockets[1] < 0) {
     status = base_fail_errno(COLL_ERROR_SYSTEM, "no connection over the loopback interface");
-    if (sockets[0] >= 0) close(sockets[0]);
+    if (sockets[0] >= 0) base_socket_close(sockets[0]);
   }
-  if (listener >= 0) close(listener);
+  if (listener >= 0) base_socket_close(listener);
   return status;
 }
 

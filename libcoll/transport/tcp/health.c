@@ -15,10 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/socket.h"
 #include "transport/tcp/end.h"
 
 /* ---- hosts ----------------------------------------------------------------------------------*/
@@ -63,7 +63,7 @@ coll_status_t tcp_health_add(tcp_rail_t *rail, const struct sockaddr_storage *fr
 }
 
 static void end_probe(tcp_host_t *host) {
-  if (host->probe >= 0) close(host->probe);
+  if (host->probe >= 0) base_socket_close(host->probe);
   host->probe = -1;
 }
 
@@ -81,7 +81,7 @@ static bool is_silence(int error) {
 
 /* False: this process cannot ask, for want of a descriptor or a port. */
 static bool begin_probe(tcp_host_t *host) {
-  host->probe = socket(host->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  host->probe = base_socket(host->address.ss_family, SOCK_STREAM | SOCK_NONBLOCK, 0);
   if (host->probe < 0) return false;
   int got = connect(host->probe, (const struct sockaddr *)&host->address, host->address_bytes);
   if (got == 0 || errno == EINPROGRESS) return true;

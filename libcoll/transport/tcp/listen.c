@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/handshake.h"
+#include "base/socket.h"
 #include "base/text.h"
 #include "topo/interfaces.h"
 #include "transport/tcp/attempt.h"
@@ -90,12 +90,12 @@ static int open_listener(uint16_t *port) {
   struct sockaddr_in6 wide = {.sin6_family = AF_INET6, .sin6_addr = in6addr_any};
   struct sockaddr_in narrow = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
   socklen_t length = sizeof wide;
-  int zero = 0, fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  int zero = 0, fd = base_socket(AF_INET6, SOCK_STREAM | SOCK_NONBLOCK, 0);
   bool is_bound = fd >= 0 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof zero) == 0 &&
                   bind(fd, (struct sockaddr *)&wide, sizeof wide) == 0;
   if (!is_bound) {
-    if (fd >= 0) close(fd);
-    fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd >= 0) base_socket_close(fd);
+    fd = base_socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
     is_bound = fd >= 0 && bind(fd, (struct sockaddr *)&narrow, sizeof narrow) == 0;
   }
   if (is_bound && listen(fd, SOMAXCONN) == 0 &&
@@ -103,7 +103,7 @@ static int open_listener(uint16_t *port) {
     *port = ntohs(wide.sin6_port); /* at the same place in both */
     return fd;
   }
-  if (fd >= 0) close(fd);
+  if (fd >= 0) base_socket_close(fd);
   return -1;
 }
 
@@ -119,6 +119,6 @@ coll_status_t tcp_listen(tcp_listener_t *listener, const char *interfaces, tcp_n
 }
 
 void tcp_listener_close(tcp_listener_t *listener) {
-  if (listener->fd >= 0) close(listener->fd);
+  if (listener->fd >= 0) base_socket_close(listener->fd);
   listener->fd = -1;
 }

@@ -6,9 +6,9 @@
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "base/clock.h"
+#include "base/socket.h"
 #include "transport/tcp/end.h"
 
 /* More than a rank may send that then makes no calls for a while: what the socket does not accept
@@ -114,7 +114,7 @@ static bool is_reset(int error) {
 
 static bool reject(tcp_rail_t *rail, int fd, int error) {
   tcp_peer_t *peer = rail->peer;
-  close(fd);
+  base_socket_close(fd);
   if (tcp_peer_is_open(peer)) tcp_order_open(peer); /* what the rail had to deliver before */
   if (is_reset(error) && tcp_end_ask(peer) == COLL_OK) return true;
   if (!tcp_peer_is_pending(peer)) return true;
@@ -127,7 +127,7 @@ bool tcp_end_connected(tcp_t *end, int rank, int index, uint16_t made, int fd) {
   tcp_peer_t *peer = &end->peers[rank];
   tcp_rail_t *rail = &peer->rails[index];
   if (index >= peer->rail_count || peer->is_closed) {
-    close(fd);
+    base_socket_close(fd);
     return true;
   }
   replace(rail);

@@ -6,10 +6,10 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/socket.h"
 #include "transport/tcp/end.h"
 
 /* ---- sending --------------------------------------------------------------------------------*/
@@ -129,7 +129,7 @@ void tcp_stream_note_arrival(tcp_t *end) {
 void tcp_stream_close(tcp_rail_t *rail) {
   if (rail->fd < 0) return;
   drop_output(rail);
-  close(rail->fd); /* which removes it from the wait set */
+  base_socket_close(rail->fd); /* which removes it from the wait set */
   rail->fd = -1;
   rail->is_mute = false;
   rail->peer->open_count--;
