@@ -47,10 +47,9 @@ typedef struct comm_expectation {
 typedef struct comm_tuning {
   tune_profile_t *profiles; /* of all algorithms, in registry order; NULL before the first call */
   int count;
-  /* 1 + the index of the chosen profile; 0: not chosen yet. Indices: whether the call prescribes an
-   * order of its reductions (for one element size, all calls that do prescribe the same), reach,
-   * log2 of the element size, fine size class of the block. */
-  uint8_t chosen[2][PLAN_REACH_COUNT][4][TUNE_FINE_CLASSES];
+  /* 1 + the index of the chosen profile; 0: not chosen yet. Indices: the order that the call
+   * requires of its reductions, reach, log2 of the element size, fine size class of the block. */
+  uint8_t chosen[TUNE_ORDER_COUNT][PLAN_REACH_COUNT][4][TUNE_FINE_CLASSES];
   comm_expectation_t expected[TUNE_CLASSES]; /* by size class */
 } comm_tuning_t;
 

@@ -119,8 +119,8 @@ static coll_status_t tune_algorithm(struct coll_comm *comm, const comm_traits_t 
   comm_tuning_t *tuning = &comm->tunings[collective];
   tune_call_t call = tune_call_of(comm, traits, class_bytes(comm, bytes));
   int class = tune_fine_class_of(call.bytes);
-  int log = __builtin_ctz((unsigned)call.element_bytes), ordered = call.order != TUNE_ORDER_ANY;
-  uint8_t *chosen = &tuning->chosen[ordered][call.reach][log][class];
+  int log = __builtin_ctz((unsigned)call.element_bytes);
+  uint8_t *chosen = &tuning->chosen[call.order][call.reach][log][class];
   if (*chosen == 0) {
     COLL_TRY(make_profiles(comm, collective));
     int best;
@@ -186,7 +186,9 @@ static coll_status_t forced_plan(struct coll_comm *comm, const comm_traits_t *tr
   const plan_shape_t shape = {
       .collective = collective, .size = comm->size, .root = traits->root, .layout = comm->layout};
   COLL_TRY(algo_is_legal(algo, &shape, &legal));
-  return legal ? comm_plan_get(comm, algo, traits->root, traits->in_place, plan) : COLL_OK;
+  /* for another algorithm, the root of an allreduce is the executor rank */
+  int root = algo_has_root(algo) ? traits->root : 0;
+  return legal ? comm_plan_get(comm, algo, root, traits->in_place, plan) : COLL_OK;
 }
 
 static bool supports(const struct coll_comm *comm, const comm_plan_t *cached,
@@ -242,8 +244,8 @@ flight_call_t comm_identity_of(const struct coll_comm *comm, const comm_traits_t
                         .algo = forced_index(comm, traits->collective)});
 }
 
-/* The engine's description of a call. A premul-sum (input is scaled before) and an average (output
- * is divided after) are sums. */
+/* The engine's description of a call. A premul-sum (input is scaled before) is a sum, and so is an
+ * average, unless the task leaves it to the plan (task.c). */
 static engine_call_t engine_call_of(const comm_traits_t *traits, size_t count) {
   bool plain = traits->op != COMM_PREMUL && traits->op != COLL_AVG;
   bool uneven = traits->collective == COLL_ALLTOALLV;

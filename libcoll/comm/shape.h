@@ -7,6 +7,7 @@
 #define COMM_SHAPE_H
 
 #include "base/inline.h"
+#include "base/names.h"
 #include "plan/plan.h"
 
 typedef struct comm_shape {
@@ -57,6 +58,12 @@ BASE_INLINE comm_traits_t comm_traits_of(comm_shape_t shape) {
                          .root = (int)(uint32_t)word,
                          .reach = word >> COMM_REACH_SHIFT & 0x3f,
                          .in_place = word >> COMM_IN_PLACE_SHIFT & 1};
+}
+
+/* Whether it is an average of floats, whose operands are weighted (device/average.h). */
+static inline bool comm_averages_floats(const comm_traits_t *traits) {
+  return traits->op == COLL_AVG && base_collective_reduces(traits->collective) &&
+         !base_dtype_is_integer(traits->dtype);
 }
 
 BASE_INLINE bool comm_shape_is(comm_shape_t a, comm_shape_t b) {

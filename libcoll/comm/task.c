@@ -1,7 +1,11 @@
 /*
  * A collective looks up its plan, exchanges buffer addresses if the plan accesses users' memory
- * (and looks up another plan if some of it cannot be mapped), runs, and divides a sum into an
- * average.
+ * (and looks up another plan if some of it cannot be mapped), and runs.
+ *
+ * An average of integers is a sum that is divided at the end. One of floats (device/average.h) is a
+ * reduction of its own if the plan reduces all operands in one step (PLAN_ORDER_EXACT). Else the
+ * operands are weighted before the first step, the plan sums them, and the sum is divided; narrow
+ * floats, which partial sums round, have no such plans (tune_order_of).
  */
 #include "comm/task.h"
 
@@ -13,6 +17,7 @@
 #include "base/names.h"
 #include "comm/coalesce.h"
 #include "comm/plan_cache.h"
+#include "device/average.h"
 #include "transport/memory.h"
 
 static size_t buffer_elements(const comm_call_t *call, plan_buffer_t buffer) {
@@ -39,28 +44,42 @@ BASE_APART static void point_at_blocks(engine_call_t *engine_call, const size_t 
   engine_call->output_blocks = (engine_blocks_t){blocks + 2 * size, blocks + 3 * size};
 }
 
+/* Whether the plan averages, rather than sums. */
+static bool averages_in_plan(const comm_task_t *task) {
+  const comm_traits_t traits = comm_traits_of(task->call->shape);
+  return comm_averages_floats(&traits) && !task->weighted &&
+         task->entry->plan->plan->order == PLAN_ORDER_EXACT;
+}
+
+/* The fast path takes the entry as it is, so not after a call with weighted operands. */
+BASE_APART static void set_average(const comm_task_t *task) {
+  task->entry->call.op = averages_in_plan(task) ? COLL_AVG : COLL_SUM;
+  if (task->weighted) task->entry->is_fast = false;
+}
+
 BASE_INLINE coll_status_t look_up_entry(comm_task_t *task, comm_shape_t shape) {
   const comm_call_t *call = task->call;
   struct coll_comm *comm = call->comm;
   int executor = comm->executors > 1 ? (int)(task->number % (unsigned)comm->executors) : 0;
   COLL_TRY(comm_cache_lookup(comm, shape, executor, &task->entry));
   engine_call_t *engine_call = &task->entry->call;
-  engine_call->input = task->scaled != NULL ? task->scaled : call->send;
+  engine_call->input = task->input;
   engine_call->output = call->recv;
+  if (is_of_op(call, COLL_AVG)) set_average(task);
   if (call->blocks != NULL) point_at_blocks(engine_call, call->blocks, (size_t)comm->size);
   task->engine_call = engine_call;
   return COLL_OK;
 }
 
-/* Looks up a plan of at most `reach`. A scaled input is in its own buffer, so the call is not in
- * place. The call keeps its identity. */
+/* Looks up a plan of at most `reach`. Scaled operands are in another buffer than the call's: the
+ * plan is in place if that is the output. The call keeps its identity. */
 BASE_APART static coll_status_t look_up_within(comm_task_t *task, plan_reach_t reach) {
   flight_call_t id = task->engine_call->id;
   uint64_t history = task->engine_call->history;
   comm_shape_t shape = task->call->shape;
   comm_traits_t traits = comm_traits_of(shape);
   traits.reach = reach;
-  traits.in_place = traits.in_place && task->scaled == NULL;
+  if (task->input != task->call->send) traits.in_place = task->input == task->call->recv;
   shape.traits = comm_traits_pack(traits);
   COLL_TRY(look_up_entry(task, shape));
   task->engine_call->id = id;
@@ -123,7 +142,8 @@ static coll_status_t begin_run(comm_task_t *task) {
 static bool needs_only_run(const comm_task_t *task) {
   const comm_call_t *call = task->call;
   bool varies = call->comm->executors > 1 && task->entry->plan->algo->by_executor;
-  return !varies && !is_of_op(call, COMM_PREMUL) && !is_of_op(call, COLL_AVG);
+  if (varies || is_of_op(call, COMM_PREMUL)) return false;
+  return !is_of_op(call, COLL_AVG) || averages_in_plan(task);
 }
 
 /* Records in the entry whether calls of this shape may take the fast path (fastpath.h). The run has
@@ -137,16 +157,42 @@ static void note_fastpath(const comm_task_t *task) {
   entry->recv_bytes = buffer_elements(task->call, PLAN_OUTPUT) * element_bytes;
 }
 
-/* A premul-sum is a plain sum of inputs that each rank has scaled before. */
-BASE_COLD static coll_status_t scale_and_prepare(comm_task_t *task) {
+/* Scales this rank's operands, into the output if all of them fit there. */
+static coll_status_t scale_operands(comm_task_t *task, const void *scalar) {
   const comm_call_t *call = task->call;
-  coll_dtype_t dtype = comm_traits_of(call->shape).dtype;
-  size_t elements = buffer_elements(call, PLAN_INPUT), element_bytes = base_dtype_bytes(dtype);
+  const comm_traits_t traits = comm_traits_of(call->shape);
+  size_t elements = buffer_elements(call, PLAN_INPUT);
+  void *scaled = call->recv;
+  if (traits.collective != COLL_ALLREDUCE) {
+    size_t bytes = elements * base_dtype_bytes(traits.dtype);
+    COLL_TRY(transport_memory_alloc(bytes, &task->scaled));
+    scaled = task->scaled;
+  }
+  COLL_TRY(call->comm->world.device->scale(scaled, call->send, elements, traits.dtype, scalar));
+  task->input = scaled;
+  return COLL_OK;
+}
+
+/* A premul-sum is a plain sum of operands that each rank has scaled before. */
+BASE_COLD static coll_status_t scale_premul(comm_task_t *task) {
+  const comm_call_t *call = task->call;
+  size_t bytes = base_dtype_bytes(comm_traits_of(call->shape).dtype);
   uint64_t scalar = call->scalar.value;
-  if (call->scalar.address != NULL) memcpy(&scalar, call->scalar.address, element_bytes);
-  COLL_TRY(transport_memory_alloc(elements * element_bytes, &task->scaled));
-  COLL_TRY(call->comm->world.device->scale(task->scaled, call->send, elements, dtype, &scalar));
+  if (call->scalar.address != NULL) memcpy(&scalar, call->scalar.address, bytes);
+  COLL_TRY(scale_operands(task, &scalar));
   return look_up_within(task, PLAN_REACH_USER);
+}
+
+/* Weighs the operands of an average, float32 or float64, if the plan does not. Then looks up
+ * another plan, of at most `reach`, as they are in another buffer. */
+BASE_APART static coll_status_t weigh_within(comm_task_t *task, plan_reach_t reach) {
+  const comm_traits_t traits = comm_traits_of(task->call->shape);
+  if (!comm_averages_floats(&traits) || averages_in_plan(task) || task->weighted) return COLL_OK;
+  float weight = device_average_of(task->call->comm->size).weight;
+  double wide = (double)weight;
+  task->weighted = true;
+  COLL_TRY(scale_operands(task, traits.dtype == COLL_FLOAT64 ? (const void *)&wide : &weight));
+  return look_up_within(task, reach);
 }
 
 /* The address exchange found, or will find, that the buffers allow no further reach than this:
@@ -154,7 +200,9 @@ BASE_COLD static coll_status_t scale_and_prepare(comm_task_t *task) {
 static coll_status_t choose_within(comm_task_t *task, plan_reach_t reach) {
   comm_note_reach(task->call->comm, comm_traits_of(task->call->shape).collective,
                   block_bytes(task->call), reach);
-  return look_up_within(task, reach);
+  COLL_TRY(look_up_within(task, reach));
+  /* peers know the addresses of operands that are not weighted */
+  return weigh_within(task, PLAN_REACH_SCRATCH);
 }
 
 /* Whether the exchange will find that users' memory cannot be accessed: this rank's cannot be
@@ -184,6 +232,7 @@ BASE_APART static coll_status_t begin_exchange(comm_task_t *task) {
   plan_reach_t reach = comm_expected_reach(call->comm, collective, block_bytes(call));
   if (reach != PLAN_REACH_USER) {
     COLL_TRY(look_up_within(task, reach));
+    COLL_TRY(weigh_within(task, reach));
     if (!plan_reach_exchanges(task->entry->plan->plan->reach)) return begin_run(task);
   }
   size_t bytes = task->engine_call->element_bytes;
@@ -200,7 +249,10 @@ static coll_status_t start_collective(comm_task_t *task) {
   if (call->coalesced != NULL) comm_coalesced_gather(call);
   COLL_TRY(look_up_entry(task, call->shape));
   begin_collective(task);
-  if (call->shape.count > 0 && is_of_op(call, COMM_PREMUL)) COLL_TRY(scale_and_prepare(task));
+  if (call->shape.count > 0 && is_of_op(call, COMM_PREMUL)) COLL_TRY(scale_premul(task));
+  if (call->shape.count > 0 && is_of_op(call, COLL_AVG)) {
+    COLL_TRY(weigh_within(task, PLAN_REACH_USER));
+  }
   if (plan_reach_exchanges(task->entry->plan->plan->reach)) return begin_exchange(task);
   COLL_TRY(begin_run(task));
   note_fastpath(task);
@@ -271,10 +323,15 @@ BASE_APART static coll_status_t take_remaining_addresses(comm_task_t *task, bool
   return COLL_OK;
 }
 
-BASE_APART static coll_status_t divide_output(const comm_call_t *call) {
+/* The division that an average still needs: if its operands are weighted, and as many as a power of
+ * two, by 1. */
+BASE_APART static coll_status_t divide_output(const comm_task_t *task) {
+  const comm_call_t *call = task->call;
   size_t elements = buffer_elements(call, PLAN_OUTPUT);
+  int size = call->comm->size;
+  if (task->weighted && (size & (size - 1)) == 0) return COLL_OK;
   return call->comm->world.device->divide(call->recv, elements, comm_traits_of(call->shape).dtype,
-                                          call->comm->size);
+                                          size);
 }
 
 static coll_status_t finish(comm_task_t *task) {
@@ -283,7 +340,7 @@ static coll_status_t finish(comm_task_t *task) {
     task->state = COMM_TASK_DONE;
     return COLL_OK;
   }
-  if (is_of_op(call, COLL_AVG)) COLL_TRY(divide_output(call));
+  if (is_of_op(call, COLL_AVG) && !averages_in_plan(task)) COLL_TRY(divide_output(task));
   if (call->coalesced != NULL) comm_coalesced_scatter(call);
   flight_complete(call->comm->local->flight, task->end_number);
   task->state = COMM_TASK_DONE;

@@ -30,7 +30,9 @@ typedef struct comm_task {
   bool published;     /* the wait of its communicator is published (watch.h) */
   bool addresses_due; /* the run began before the addresses of all peers were received */
   comm_cache_entry_t *entry;
-  void *scaled; /* of a premul-sum: the send buffer times the scalar; from transport_memory_alloc */
+  const void *input; /* what is reduced: the send buffer, or scaled operands */
+  void *scaled;      /* memory of its own for them, from transport_memory_alloc; or NULL */
+  bool weighted;     /* the operands of an average are scaled: its plan sums */
 } comm_task_t;
 
 static inline void comm_task_init(comm_task_t *task, const comm_call_t *call) {
@@ -40,7 +42,9 @@ static inline void comm_task_init(comm_task_t *task, const comm_call_t *call) {
   task->ran = false;
   task->published = false;
   task->entry = NULL;
+  task->input = call->send;
   task->scaled = NULL;
+  task->weighted = false;
 }
 
 /* Replaces comm_task_start for a collective that was begun on the fast path with `entry`. */

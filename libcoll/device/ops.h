@@ -37,8 +37,9 @@ typedef struct device_ops {
   coll_status_t (*fetch)(void *dst, const void *src, size_t bytes, size_t nontemporal_hint);
 
   /* Reduces: dsts[d][i] = the canonical expression (plan.h) over sources[0][i] … sources[n-1][i]
-   * for every d, with n >= 1 sources and at least one dst. Builtin ops only; AVG reduces as SUM.
-   * BAND, BOR and BXOR are supported for integers only.
+   * for every d, with n >= 1 sources and at least one dst. Builtin ops only; BAND, BOR and BXOR
+   * of integers only, AVG of floats only: the average of the sources (average.h), in which the
+   * canonical expression is the sum.
    * float32 and float64 are rounded at each node of the expression; narrow floats (float16,
    * bfloat16, float8) are computed in float32 and rounded once at the end, to nearest even. A dst
    * may equal any source or dst; otherwise nothing overlaps. The resulting bits depend on the
@@ -57,8 +58,10 @@ typedef struct device_ops {
   coll_status_t (*scale)(void *dst, const void *src, size_t count, coll_dtype_t dtype,
                          const void *scalar);
 
-  /* buffer[i] = buffer[i] / divisor, integers towards zero. Turns a sum into an average. */
-  coll_status_t (*divide)(void *buffer, size_t count, coll_dtype_t dtype, int divisor);
+  /* Turns the sums of `operands` operands into averages: of integers, buffer[i] / operands, towards
+   * zero; of float32 and float64, whose operands have been multiplied by the weight that average.h
+   * gives them, buffer[i] / divisor. Other floats are averaged by `reduce` alone. */
+  coll_status_t (*divide)(void *buffer, size_t count, coll_dtype_t dtype, int operands);
 } device_ops_t;
 
 /* Opens the host device: the table for the widest instruction set of this processor, or for the one

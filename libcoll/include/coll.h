@@ -328,8 +328,8 @@ COLL_API coll_status_t coll_comm_destroy(coll_comm_t comm);
  *   operand, and C[a, b) = C[a, m) op C[m, b), where m - a is the largest power of two below b - a.
  *   float32 and float64 are rounded after each op. Narrow floats are computed in float32 and
  *   rounded once, at the end. For two equal zeros, MIN and MAX return the right operand's sign.
- * - AVG divides the rounded sum, and rounds again. A premul-sum first rounds each rank's product to
- *   the dtype.
+ * - AVG of floats is C over the operands times the largest power of two w <= 1/n, divided by n w;
+ *   narrow floats are rounded once. A premul-sum first rounds each rank's product to the dtype.
  * The error of a sum by the canonical expression is at most about ceil(log2 n) eps times the sum of
  * the magnitudes. If ranks are added one after the other, as in a ring, it is at most (n - 1) eps
  * times that sum. */

@@ -19,8 +19,8 @@ COLL_API const char *coll_algo_name(coll_collective_t collective, int index);
  * library chooses again. All ranks must force the same one. COLL_ERROR_INVALID if the collective
  * has no algorithm of that name (the text suggests the nearest name), or if the communicator is
  * reproducible and the algorithm's order is not. For calls that the algorithm does not support the
- * library chooses; on a reproducible communicator these include calls with narrow floats that the
- * algorithm would round more than once. */
+ * library chooses; these include averages of narrow floats, and on a reproducible communicator any
+ * reductions of them, that the algorithm would round more than once. */
 COLL_API coll_status_t coll_comm_algo_set(coll_comm_t comm, coll_collective_t collective,
                                           const char *name);
 /* The algorithm of the communicator's latest call of this collective, or "" if there was none. */

@@ -139,8 +139,9 @@ static inline bool plan_reach_exchanges(plan_reach_t reach) {
 typedef enum plan_order {
   PLAN_ORDER_FIXED,     /* each rank's operand once, in some order that is the same on all ranks */
   PLAN_ORDER_CANONICAL, /* the canonical expression over ranks [0, size) */
-  PLAN_ORDER_EXACT,     /* the canonical expression, by one reduction step over the ranks' operands:
-                           narrow floats, which a reduction computes in float32, are rounded once */
+  PLAN_ORDER_EXACT, /* the canonical expression; every reduction step is over the operands of all
+                       ranks: narrow floats, which a step computes in float32, are rounded once,
+                       and a step can average them */
   PLAN_ORDER_COUNT
 } plan_order_t;
 

@@ -23,9 +23,10 @@ static bool is_narrow(coll_dtype_t dtype) {
 tune_order_t tune_order_of(coll_collective_t collective, coll_dtype_t dtype, coll_op_t op,
                            bool reproducible) {
   if (!base_collective_reduces(collective) || base_dtype_is_integer(dtype)) return TUNE_ORDER_ANY;
-  if (reproducible) return is_narrow(dtype) ? TUNE_ORDER_EXACT : TUNE_ORDER_CANONICAL;
+  if (is_narrow(dtype) && (reproducible || op == COLL_AVG)) return TUNE_ORDER_EXACT;
+  if (reproducible) return TUNE_ORDER_CANONICAL;
   bool rounds = op != COLL_MAX && op != COLL_MIN;
-  return is_narrow(dtype) && rounds ? TUNE_ORDER_PREFER_EXACT : TUNE_ORDER_ANY;
+  return (is_narrow(dtype) && rounds) || op == COLL_AVG ? TUNE_ORDER_PREFER_EXACT : TUNE_ORDER_ANY;
 }
 
 bool tune_order_allows(tune_order_t order, plan_order_t stated) {

@@ -15,14 +15,17 @@ typedef enum tune_order {
   TUNE_ORDER_ANY,
   TUNE_ORDER_PREFER_EXACT, /* any, but an exact plan if its price is about equal */
   TUNE_ORDER_CANONICAL,
-  TUNE_ORDER_EXACT
+  TUNE_ORDER_EXACT,
+  TUNE_ORDER_COUNT
 } tune_order_t;
 
 /* The order that a call requires. Integer operations are associative, so any order is allowed.
  * Floats require the canonical order if the communicator is reproducible, also for MIN and MAX,
  * whose result for zeros of either sign depends on the order; narrow floats require an exact plan,
  * as they must not be rounded in between. If it is not reproducible, narrow sums and products
- * prefer an exact plan. op: builtin, or a sum of scaled operands. */
+ * prefer an exact plan. An average of narrow floats requires one, as partial sums of them overflow,
+ * and partial averages underflow; other floats prefer it, as it needs no pass over the operands
+ * before it. op: builtin, or a sum of scaled operands. */
 tune_order_t tune_order_of(coll_collective_t collective, coll_dtype_t dtype, coll_op_t op,
                            bool reproducible);
 

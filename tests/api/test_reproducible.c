@@ -81,7 +81,8 @@ static void scalar_of(coll_dtype_t dtype, int rank, void *scalar) {
 static void expect(bench_t *b) {
   const void *operands[RANKS_MAX];
   char *scaled[RANKS_MAX];
-  coll_op_t op = b->op == COLL_AVG || b->op == (coll_op_t)OP_PREMUL ? COLL_SUM : b->op;
+  bool divides = b->op == COLL_AVG && !reference_is_float(b->dtype);
+  coll_op_t op = divides || b->op == (coll_op_t)OP_PREMUL ? COLL_SUM : b->op;
   for (int rank = 0; rank < b->self->size; rank++) {
     uint64_t scalar;
     scaled[rank] = memory_of(b->distinct * b->element_bytes);
@@ -93,7 +94,7 @@ static void expect(bench_t *b) {
   }
   for (size_t i = 0; i < b->distinct; i++) {
     reference_reduce(b->dtype, op, operands, b->self->size, i, b->expected);
-    if (b->op == COLL_AVG) reference_divide(b->dtype, b->self->size, b->expected, i, b->expected);
+    if (divides) reference_divide(b->dtype, b->self->size, b->expected, i, b->expected);
   }
   for (int rank = 0; rank < b->self->size; rank++) free(scaled[rank]);
 }

@@ -135,6 +135,11 @@ static void store_integer(coll_dtype_t dtype, integer_t value, void *array, size
 
 /* ---- arithmetic -----------------------------------------------------------------------------*/
 
+/* As computed: in float64, or in float32 for all other types. */
+static double rounded(coll_dtype_t dtype, double value) {
+  return dtype == COLL_FLOAT64 ? value : (double)(float)value;
+}
+
 static double float_fold(coll_dtype_t dtype, coll_op_t op, double a, double b) {
   double result = 0.0;
   switch (op) {
@@ -143,7 +148,7 @@ static double float_fold(coll_dtype_t dtype, coll_op_t op, double a, double b) {
     case COLL_MIN: result = isnan(a) || isnan(b) ? (double)NAN : a < b ? a : b; break;
     default: result = a + b; break;
   }
-  return dtype == COLL_FLOAT64 ? result : (double)(float)result;
+  return rounded(dtype, result);
 }
 
 static integer_t integer_fold(coll_op_t op, integer_t a, integer_t b) {
@@ -158,14 +163,28 @@ static integer_t integer_fold(coll_op_t op, integer_t a, integer_t b) {
   }
 }
 
-/* Left op right, split at the largest power of two below count. */
-static double float_tree(coll_dtype_t dtype, coll_op_t op, const void *const sources[], int count,
-                         size_t index) {
-  if (count == 1) return reference_decode(dtype, sources[0], index);
+/* Left op right, split at the largest power of two below count; every operand times `weight`. */
+static double float_tree(coll_dtype_t dtype, coll_op_t op, double weight,
+                         const void *const sources[], int count, size_t index) {
+  if (count == 1) return rounded(dtype, weight * reference_decode(dtype, sources[0], index));
   int cut = 1;
   while (2 * cut < count) cut *= 2;
-  return float_fold(dtype, op, float_tree(dtype, op, sources, cut, index),
-                    float_tree(dtype, op, sources + cut, count - cut, index));
+  return float_fold(dtype, op, float_tree(dtype, op, weight, sources, cut, index),
+                    float_tree(dtype, op, weight, sources + cut, count - cut, index));
+}
+
+/* The largest power of two that is at most 1/count. */
+static double weight_of(int count) {
+  double weight = 1;
+  while (weight * count > 1) weight /= 2;
+  return weight;
+}
+
+static double float_average(coll_dtype_t dtype, const void *const sources[], int count,
+                            size_t index) {
+  double weight = weight_of(count);
+  double sum = float_tree(dtype, COLL_SUM, weight, sources, count, index);
+  return rounded(dtype, sum / (count * weight));
 }
 
 void reference_reduce(coll_dtype_t dtype, coll_op_t op, const void *const sources[], int count,
@@ -174,7 +193,9 @@ void reference_reduce(coll_dtype_t dtype, coll_op_t op, const void *const source
     size_t bytes = base_dtype_bytes(dtype);
     memcpy((char *)dst + index * bytes, (const char *)sources[0] + index * bytes, bytes);
   } else if (reference_is_float(dtype)) {
-    reference_encode(dtype, float_tree(dtype, op, sources, count, index), dst, index);
+    double result = op == COLL_AVG ? float_average(dtype, sources, count, index)
+                                   : float_tree(dtype, op, 1, sources, count, index);
+    reference_encode(dtype, result, dst, index);
   } else {
     uint64_t result[1];
     store_integer(dtype, load_integer(dtype, sources[0], index), result, 0);
@@ -192,7 +213,7 @@ void reference_scale(coll_dtype_t dtype, const void *scalar, const void *src, si
   memcpy(&aligned, scalar, base_dtype_bytes(dtype));
   if (reference_is_float(dtype)) {
     double product = reference_decode(dtype, &aligned, 0) * reference_decode(dtype, src, index);
-    reference_encode(dtype, dtype == COLL_FLOAT64 ? product : (double)(float)product, dst, index);
+    reference_encode(dtype, rounded(dtype, product), dst, index);
   } else {
     integer_t factor = load_integer(dtype, &aligned, 0);
     store_integer(dtype, integer_fold(COLL_PROD, factor, load_integer(dtype, src, index)), dst,
@@ -200,12 +221,12 @@ void reference_scale(coll_dtype_t dtype, const void *scalar, const void *src, si
   }
 }
 
-void reference_divide(coll_dtype_t dtype, int divisor, const void *src, size_t index, void *dst) {
+void reference_divide(coll_dtype_t dtype, int operands, const void *src, size_t index, void *dst) {
   if (reference_is_float(dtype)) {
-    double quotient = reference_decode(dtype, src, index) / divisor;
-    reference_encode(dtype, dtype == COLL_FLOAT64 ? quotient : (double)(float)quotient, dst, index);
+    double quotient = reference_decode(dtype, src, index) / (operands * weight_of(operands));
+    reference_encode(dtype, rounded(dtype, quotient), dst, index);
   } else {
-    store_integer(dtype, load_integer(dtype, src, index) / divisor, dst, index);
+    store_integer(dtype, load_integer(dtype, src, index) / operands, dst, index);
   }
 }
 

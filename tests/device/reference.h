@@ -32,8 +32,9 @@ void reference_reduce(coll_dtype_t dtype, coll_op_t op, const void *const source
 void reference_scale(coll_dtype_t dtype, const void *scalar, const void *src, size_t index,
                      void *dst);
 
-/* dst[index] = src[index] / divisor. */
-void reference_divide(coll_dtype_t dtype, int divisor, const void *src, size_t index, void *dst);
+/* dst[index] = the average whose sum over `operands` operands, weighted ones of float32 and
+ * float64, is src[index], as in device_ops_t.divide. */
+void reference_divide(coll_dtype_t dtype, int operands, const void *src, size_t index, void *dst);
 
 /* Returns whether element `index` has the same bits in both arrays; all NaNs are equal. */
 bool reference_same(coll_dtype_t dtype, const void *a, const void *b, size_t index);

@@ -121,6 +121,13 @@ static bool memory_is_intact(const rank_t *sim, const question_t *q) {
 
 /* ---- a rank's calls -------------------------------------------------------------------------*/
 
+/* Whether the plan averages, as one of exact order does for floats; else an average is a sum that
+ * the engine does not divide. */
+static bool averages(const rank_t *sim) {
+  const question_t *q = &sim->fleet->calls[sim->at].question;
+  return sim->plan->order == PLAN_ORDER_EXACT && !base_dtype_is_integer(q->dtype);
+}
+
 static void describe_call(rank_t *sim, const question_t *q) {
   engine_call_t *call = &sim->call;
   bool uneven = q->collective == COLL_ALLTOALLV;
@@ -136,7 +143,7 @@ static void describe_call(rank_t *sim, const question_t *q) {
                       .output = question_output_elements(q, sim->rank) > 0 ? sim->output : NULL,
                       .count = q->collective == COLL_BARRIER ? 0 : q->count,
                       .dtype = q->dtype,
-                      .op = q->op == COLL_AVG ? COLL_SUM : q->op,
+                      .op = q->op == COLL_AVG && !averages(sim) ? COLL_SUM : q->op,
                       .element_bytes = base_dtype_bytes(q->dtype),
                       .id = {flight_what_at(id.what, (uint64_t)sim->at), id.count + sim->history},
                       .history = sim->history};
@@ -200,8 +207,7 @@ static bool end_call(rank_t *sim) {
   const question_t *q = &sim->fleet->calls[sim->at].question;
   char wrong[QUESTION_TEXT_BYTES];
   if (sim->fleet->fitted[sim->at]) {
-    /* AVG is a sum here: the engine does not divide */
-    bool compare = !(q->op == COLL_AVG && base_collective_reduces(q->collective));
+    bool compare = q->op != COLL_AVG || !base_collective_reduces(q->collective) || averages(sim);
     if (compare && !question_answered(q, sim->rank, sim->output, wrong)) {
       return fail(sim, wrong);
     }

@@ -122,13 +122,11 @@ typedef struct state {
 } state_t;
 
 cuda_request_t ends_request(const question_t *q, const ranks_buffers_t *b) {
-  bool averages = base_collective_reduces(q->collective) && q->op == COLL_AVG;
   cuda_request_t request = {.input = b->input,
                             .output = b->output,
                             .count = b->count,
                             .dtype = q->dtype,
-                            .op = q->op,
-                            .averages = averages};
+                            .op = base_collective_reduces(q->collective) ? q->op : COLL_SUM};
   if (q->collective != COLL_ALLTOALLV) return request;
   request.input_blocks = (cuda_blocks_t){b->blocks[0], b->blocks[1]};
   request.output_blocks = (cuda_blocks_t){b->blocks[2], b->blocks[3]};

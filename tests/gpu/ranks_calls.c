@@ -71,13 +71,11 @@ gpu_words_t ranks_words(const ranks_call_t *call) {
 }
 
 static gpu_request_t request_of(const question_t *q, const ranks_buffers_t *b) {
-  bool averages = base_collective_reduces(q->collective) && q->op == COLL_AVG;
   gpu_request_t request = {.input = b->input,
                            .output = b->output,
                            .count = b->count,
                            .dtype = q->dtype,
-                           .op = q->op,
-                           .averages = averages};
+                           .op = base_collective_reduces(q->collective) ? q->op : COLL_SUM};
   if (q->collective != COLL_ALLTOALLV) return request;
   request.input_blocks = (gpu_blocks_t){b->blocks[0], b->blocks[1]};
   request.output_blocks = (gpu_blocks_t){b->blocks[2], b->blocks[3]};

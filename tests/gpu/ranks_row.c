@@ -26,7 +26,9 @@ static ranks_call_t some_call(uint64_t *random, const algo_t *algo, const plan_s
                   .count = algo->collective == COLL_BARRIER ? 0 : some_count(random),
                   .dtype = dtypes[random_below(random, sizeof dtypes / sizeof *dtypes)],
                   .seed = random_next(random) % 100000};
-  q.op = (coll_op_t)random_below(random, base_dtype_is_integer(q.dtype) ? 8 : 5);
+  bool averages =
+      base_dtype_is_integer(q.dtype) || algo_order(algo, shape->size) == PLAN_ORDER_EXACT;
+  q.op = (coll_op_t)random_below(random, base_dtype_is_integer(q.dtype) ? 8 : averages ? 5 : 4);
   if (algo_has_root(algo)) q.root = random_below(random, q.size);
   return (ranks_call_t){.algo = algo,
                         .layout = shape->layout,

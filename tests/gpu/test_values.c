@@ -36,8 +36,7 @@ static void run_rank(void *context, int rank) {
                                  .count = COUNT,
                                  .dtype = values->dtype,
                                  .op = values->op,
-                                 .scalar = values->premul ? &values->scalar : NULL,
-                                 .averages = values->op == COLL_AVG};
+                                 .scalar = values->premul ? &values->scalar : NULL};
   gpu_call_t call;
   if (gpu_bind_call(&ranks->room, &ranks->ranks[rank], program, program, &request, values->slices,
                     &call) != COLL_OK) {
@@ -59,8 +58,10 @@ static void compute_expected(const values_t *values, char *expected) {
     sources[rank] = scaled[rank];
     host->scale(scaled[rank], values->inputs[rank], COUNT, values->dtype, &values->scalar);
   }
-  host->reduce(&dst, 1, 0, sources, SIZE, COUNT, values->dtype, values->op, 0);
-  if (values->op == COLL_AVG) host->divide(expected, COUNT, values->dtype, SIZE);
+  bool divides = values->op == COLL_AVG && base_dtype_is_integer(values->dtype);
+  coll_op_t op = divides ? COLL_SUM : values->op;
+  host->reduce(&dst, 1, 0, sources, SIZE, COUNT, values->dtype, op, 0);
+  if (divides) host->divide(expected, COUNT, values->dtype, SIZE);
 }
 
 static void bind_programs(values_t *values) {

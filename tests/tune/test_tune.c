@@ -306,11 +306,15 @@ Test(tune, order_depends_on_dtype_and_op) {
     bool wide = dtype == COLL_FLOAT32 || dtype == COLL_FLOAT64;
     for (int op = 0; op <= COLL_OP_BUILTIN_COUNT; op++) {
       bool rounds = op != COLL_MAX && op != COLL_MIN;
+      bool averages = op == COLL_AVG, narrow = !integer && !wide;
       cr_expect_eq(tune_order_of(COLL_ALLREDUCE, dtype, op, true), integer ? TUNE_ORDER_ANY
                                                                    : wide  ? TUNE_ORDER_CANONICAL
                                                                            : TUNE_ORDER_EXACT);
-      cr_expect_eq(tune_order_of(COLL_REDUCE, dtype, op, false),
-                   integer || wide || !rounds ? TUNE_ORDER_ANY : TUNE_ORDER_PREFER_EXACT);
+      tune_order_t preferred = integer                          ? TUNE_ORDER_ANY
+                               : narrow && averages             ? TUNE_ORDER_EXACT
+                               : averages || (narrow && rounds) ? TUNE_ORDER_PREFER_EXACT
+                                                                : TUNE_ORDER_ANY;
+      cr_expect_eq(tune_order_of(COLL_REDUCE, dtype, op, false), preferred);
       cr_expect_eq(tune_order_of(COLL_ALLGATHER, dtype, op, true), TUNE_ORDER_ANY);
     }
   }

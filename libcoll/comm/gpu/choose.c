@@ -90,23 +90,28 @@ static coll_status_t try_all(struct coll_comm *comm, const comm_traits_t *traits
   }
 }
 
+/* Averages of floats are reductions of their own on GPUs, without a pass before or after. */
+static tune_order_t order_of(const struct coll_comm *comm, const comm_traits_t *traits) {
+  if (comm_averages_floats(traits)) return TUNE_ORDER_EXACT;
+  return tune_order_of(traits->collective, traits->dtype, traits->op, comm->reproducible);
+}
+
 static coll_status_t tune(struct coll_comm *comm, const comm_traits_t *traits, size_t bytes,
                           const bool in_window[2], comm_gpu_choice_t *choice) {
   comm_gpu_t *gpu = comm_gpu_of(comm);
   int class = tune_class_of(bytes), windows = (in_window[0] ? 1 : 0) | (in_window[1] ? 2 : 0);
   size_t element_bytes = base_dtype_bytes(traits->dtype);
-  const tune_call_t call = {
-      .collective = traits->collective,
-      .bytes = tune_class_bytes(class),
-      .element_bytes = element_bytes,
-      .size = comm->size,
-      .cores = gpu->cores,
-      .reach = windows != 0 ? PLAN_REACH_USER : PLAN_REACH_SCRATCH,
-      .order = tune_order_of(traits->collective, traits->dtype, traits->op, comm->reproducible),
-      .room = cuda_end_plan_room(gpu->end),
-      .slices = cuda_end_slices(gpu->end, tune_class_bytes(class))};
-  int log = __builtin_ctz((unsigned)element_bytes), ordered = call.order != TUNE_ORDER_ANY;
-  uint8_t *chosen = &gpu->chosen[traits->collective][ordered][windows][log][class];
+  const tune_call_t call = {.collective = traits->collective,
+                            .bytes = tune_class_bytes(class),
+                            .element_bytes = element_bytes,
+                            .size = comm->size,
+                            .cores = gpu->cores,
+                            .reach = windows != 0 ? PLAN_REACH_USER : PLAN_REACH_SCRATCH,
+                            .order = order_of(comm, traits),
+                            .room = cuda_end_plan_room(gpu->end),
+                            .slices = cuda_end_slices(gpu->end, tune_class_bytes(class))};
+  int log = __builtin_ctz((unsigned)element_bytes);
+  uint8_t *chosen = &gpu->chosen[traits->collective][call.order][windows][log][class];
   const tune_profile_t *profiles = gpu->profiles[traits->collective];
   if (*chosen != 0) {
     bool possible;
@@ -144,9 +149,8 @@ static coll_status_t find_forced(struct coll_comm *comm, const comm_traits_t *tr
                               .root = traits->root,
                               .layout = comm->layout};
   COLL_TRY(algo_is_legal(algo, &shape, possible));
-  tune_order_t order =
-      tune_order_of(traits->collective, traits->dtype, traits->op, comm->reproducible);
-  *possible = *possible && tune_order_allows(order, algo_order(algo, comm->size)) &&
+  *possible = *possible &&
+              tune_order_allows(order_of(comm, traits), algo_order(algo, comm->size)) &&
               is_reached(profile, in_window);
   return *possible ? find_program(comm, profile, traits, choice, possible) : COLL_OK;
 }

@@ -57,7 +57,6 @@ static coll_status_t queue_collective(const comm_call_t *call, const comm_gpu_st
   const comm_traits_t traits = comm_traits_of(call->shape);
   size_t element_bytes = base_dtype_bytes(traits.dtype), size = (size_t)comm->size;
   bool premul = traits.op == COMM_PREMUL && base_collective_reduces(traits.collective);
-  bool averages = traits.op == COLL_AVG && base_collective_reduces(traits.collective);
   comm_gpu_places_t places;
   comm_gpu_choice_t choice;
   uint64_t scalar = read_scalar(call, element_bytes);
@@ -71,9 +70,8 @@ static coll_status_t queue_collective(const comm_call_t *call, const comm_gpu_st
                             .output = call->recv,
                             .count = call->shape.count,
                             .dtype = traits.dtype,
-                            .op = premul || averages ? COLL_SUM : traits.op,
-                            .scalar = premul ? &scalar : NULL,
-                            .averages = averages};
+                            .op = premul ? COLL_SUM : traits.op,
+                            .scalar = premul ? &scalar : NULL};
   if (call->blocks != NULL) {
     request.input_blocks = (cuda_blocks_t){call->blocks, call->blocks + size};
     request.output_blocks = (cuda_blocks_t){call->blocks + 2 * size, call->blocks + 3 * size};

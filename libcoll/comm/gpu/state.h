@@ -50,7 +50,7 @@ typedef struct comm_gpu {
   int profile_count[COLL_COLLECTIVE_COUNT];
   /* 1 + the index of the chosen algorithm; 0: not chosen yet. Indices: as comm_tuning_t.chosen,
    * with which buffers are in windows (INPUT: 1, OUTPUT: 2) in place of the reach. */
-  uint8_t chosen[COLL_COLLECTIVE_COUNT][2][4][4][TUNE_CLASSES];
+  uint8_t chosen[COLL_COLLECTIVE_COUNT][TUNE_ORDER_COUNT][4][4][TUNE_CLASSES];
 
   uint64_t queued, asked;  /* launches; those of which the driver has said that they have ended */
   uint64_t launched;       /* collectives */

@@ -29,9 +29,9 @@ typedef struct gpu_request {
   gpu_parts_t input_parts, output_parts; /* for plans of reach read and user: those that they access
                                             of peers, the same on all ranks */
   coll_dtype_t dtype;
-  coll_op_t op;       /* builtin; of a premul-sum COLL_SUM */
+  coll_op_t op;       /* builtin; of a premul-sum COLL_SUM. AVG of floats needs a plan of exact
+                         order */
   const void *scalar; /* premul-sum: in host memory; else NULL */
-  bool averages;      /* COLL_AVG of a collective that reduces */
   /* What all ranks of a collective must agree on (flight_call_t without number and history), in
    * host memory. NULL: a call that not all ranks make, such as sends and receives. */
   const gpu_words_t *words;

@@ -50,6 +50,16 @@ static coll_status_t check_parts(const gpu_program_t *bound, const gpu_request_t
                    "scaled copies");
 }
 
+/* A reduction of an average averages all of its operands, so there must be but one. */
+static coll_status_t check_order(const gpu_program_t *bound, const gpu_request_t *request) {
+  bool averages = request->op == COLL_AVG && !base_dtype_is_integer(request->dtype);
+  if (!averages || bound->is_exact) return COLL_OK;
+  return base_fail(COLL_ERROR_UNSUPPORTED,
+                   "an average of %s needs a plan that reduces the operands of all ranks in one "
+                   "step",
+                   base_dtype_name(request->dtype));
+}
+
 /* Elements of the largest slice of a block, a multiple of the grain; at least one grain. */
 static size_t largest_slice(size_t count, int slices, size_t grain) {
   size_t grains = (count + grain - 1) / grain;
@@ -134,6 +144,8 @@ coll_status_t gpu_bind_call(const gpu_room_t *room, const gpu_rank_t *rank,
                             const gpu_request_t *request, int slices, gpu_call_t *call) {
   COLL_TRY(check_room(room, bound, slices));
   COLL_TRY(check_parts(bound, request));
+  COLL_TRY(check_order(bound, request));
+  bool sums_first = request->op == COLL_AVG && base_dtype_is_integer(request->dtype);
   gpu_call_t made = {.rank = rank,
                      .program = program,
                      .program_bytes = bound->bytes,
@@ -146,8 +158,8 @@ coll_status_t gpu_bind_call(const gpu_room_t *room, const gpu_rank_t *rank,
                      .count = request->count,
                      .slices = slices,
                      .dtype = (int32_t)request->dtype,
-                     .op = (int32_t)request->op,
-                     .divisor = request->averages ? bound->size : 1,
+                     .op = (int32_t)(sums_first ? COLL_SUM : request->op),
+                     .divisor = sums_first ? bound->size : 1,
                      .element_bytes = (uint32_t)base_dtype_bytes(request->dtype)};
   if (request->scalar != NULL) {
     made.scaled = request->scaled;

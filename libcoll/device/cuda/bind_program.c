@@ -273,6 +273,7 @@ coll_status_t gpu_bind_program(const plan_t *plan, int rank, gpu_program_t **pro
                            .message_chunks = plan->message_chunks,
                            .scratch_chunks = plan->scratch_chunks,
                            .is_own = plan->reach == PLAN_REACH_OWN,
+                           .is_exact = plan->order == PLAN_ORDER_EXACT,
                            .enters = plan_reach_exchanges(plan->reach),
                            .input_blocks = plan_blocks(&plan->shape, rank, PLAN_INPUT),
                            .output_blocks = plan_blocks(&plan->shape, rank, PLAN_OUTPUT)};

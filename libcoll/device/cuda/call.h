@@ -56,8 +56,8 @@ typedef struct gpu_call {
   size_t pass_max;
   uint32_t passes; /* >= 1, the same for all slices */
   int32_t slices;
-  int32_t dtype, op; /* op: builtin; AVG reduces as SUM */
-  int32_t divisor;   /* the output is divided by it; 1: not */
+  int32_t dtype, op; /* op: builtin; AVG, of a plan of exact order, averages floats */
+  int32_t divisor;   /* the output, of integers, is divided by it; 1: not */
   uint32_t element_bytes;
   uint64_t scalar; /* of premul-sum, of type dtype */
   /* A collective's digest of `words`, not 0: messages and signals carry it, and it is numbered. 0:

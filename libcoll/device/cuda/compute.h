@@ -130,18 +130,41 @@ GPU_FUNCTION bool gpu_equally_aligned(const char *dst, const char *const sources
     return pack;                                                                                  \
   }                                                                                               \
                                                                                                   \
+  /* What an operand adds to a reduction: itself; to an average, itself times `weight`. */        \
+  GPU_FUNCTION void prefix##_weigh(int op, prefix##_pack_t *pack, prefix##_wide_t weight,         \
+                                   int width) {                                                   \
+    bool weighs = op == COLL_AVG && prefix##_averages;                                            \
+    for (int i = 0; weighs && i < width; i++) pack->at[i] = prefix##_scale(weight, pack->at[i]);  \
+  }                                                                                               \
+                                                                                                  \
+  GPU_FUNCTION prefix##_pack_t prefix##_operand(int op, const char *from, prefix##_wide_t weight, \
+                                                int width) {                                      \
+    prefix##_pack_t pack = prefix##_load(from, width);                                            \
+    prefix##_weigh(op, &pack, weight, width);                                                     \
+    return pack;                                                                                  \
+  }                                                                                               \
+                                                                                                  \
+  /* Stores the result over `count` operands. */                                                  \
+  GPU_FUNCTION void prefix##_finish(int op, char *to, prefix##_pack_t *pack, int count,           \
+                                    int width) {                                                  \
+    if (op == COLL_AVG && prefix##_averages) {                                                    \
+      for (int i = 0; i < width; i++) pack->at[i] = prefix##_divide(pack->at[i], count);          \
+    }                                                                                             \
+    prefix##_store(to, pack, width);                                                              \
+  }                                                                                               \
+                                                                                                  \
   /* The canonical expression of 1 to 4 operands. */                                              \
   GPU_FUNCTION prefix##_pack_t prefix##_few(int op, const char *const from[], int count,          \
-                                            size_t at, int width) {                               \
-    prefix##_pack_t left = prefix##_load(from[0] + at, width), right, last;                       \
+                                            size_t at, prefix##_wide_t weight, int width) {       \
+    prefix##_pack_t left = prefix##_operand(op, from[0] + at, weight, width), right, last;        \
     if (count > 1) {                                                                              \
-      right = prefix##_load(from[1] + at, width);                                                 \
+      right = prefix##_operand(op, from[1] + at, weight, width);                                  \
       left = prefix##_both(op, &left, &right, width);                                             \
     }                                                                                             \
     if (count > 2) {                                                                              \
-      right = prefix##_load(from[2] + at, width);                                                 \
+      right = prefix##_operand(op, from[2] + at, weight, width);                                  \
       if (count > 3) {                                                                            \
-        last = prefix##_load(from[3] + at, width);                                                \
+        last = prefix##_operand(op, from[3] + at, weight, width);                                 \
         right = prefix##_both(op, &right, &last, width);                                          \
       }                                                                                           \
       left = prefix##_both(op, &left, &right, width);                                             \
@@ -151,11 +174,11 @@ GPU_FUNCTION bool gpu_equally_aligned(const char *dst, const char *const sources
                                                                                                   \
   /* Of any number: a binary counter combines results of equally many operands. */                \
   GPU_FUNCTION prefix##_pack_t prefix##_tree(int op, const char *const from[], int count,         \
-                                             size_t at, int width) {                              \
+                                             size_t at, prefix##_wide_t weight, int width) {      \
     prefix##_pack_t runs[GPU_RUNS_MAX], pack = {{0}};                                             \
     int depth = 0, next = 0;                                                                      \
     for (; next + 4 <= count; next += 4) {                                                        \
-      pack = prefix##_few(op, from + next, 4, at, width);                                         \
+      pack = prefix##_few(op, from + next, 4, at, weight, width);                                 \
       for (int before = next / 4; before % 2 == 1; before /= 2) {                                 \
         depth--;                                                                                  \
         pack = prefix##_both(op, &runs[depth], &pack, width);                                     \
@@ -163,7 +186,7 @@ GPU_FUNCTION bool gpu_equally_aligned(const char *dst, const char *const sources
       runs[depth++] = pack;                                                                       \
     }                                                                                             \
     if (next < count) {                                                                           \
-      pack = prefix##_few(op, from + next, count - next, at, width);                              \
+      pack = prefix##_few(op, from + next, count - next, at, weight, width);                      \
     } else {                                                                                      \
       pack = runs[--depth];                                                                       \
     }                                                                                             \
@@ -176,7 +199,7 @@ GPU_FUNCTION bool gpu_equally_aligned(const char *dst, const char *const sources
                                                                                                   \
   /* Two operands, several vectors at once. Returns the thread's first vector that is left. */    \
   GPU_FUNCTION size_t prefix##_pairs(int op, char *dst, const char *const from[], size_t start,   \
-                                     size_t steps) {                                              \
+                                     size_t steps, prefix##_wide_t weight) {                      \
     const size_t apart = gpu_threads() * (size_t)GPU_VECTOR_BYTES;                                \
     const char *a = from[0] + start, *b = from[1] + start;                                        \
     size_t i = gpu_thread();                                                                      \
@@ -191,8 +214,10 @@ GPU_FUNCTION bool gpu_equally_aligned(const char *dst, const char *const sources
       for (int k = 0; k < GPU_PAIRS_UNROLLED; k++) {                                              \
         prefix##_pack_t one = prefix##_unpack(left[k], prefix##_width);                           \
         prefix##_pack_t other = prefix##_unpack(right[k], prefix##_width);                        \
+        prefix##_weigh(op, &one, weight, prefix##_width);                                         \
+        prefix##_weigh(op, &other, weight, prefix##_width);                                       \
         one = prefix##_both(op, &one, &other, prefix##_width);                                    \
-        prefix##_store(dst + start + at + (size_t)k * apart, &one, prefix##_width);               \
+        prefix##_finish(op, dst + start + at + (size_t)k * apart, &one, 2, prefix##_width);       \
       }                                                                                           \
     }                                                                                             \
     return i;                                                                                     \
@@ -201,13 +226,14 @@ GPU_FUNCTION bool gpu_equally_aligned(const char *dst, const char *const sources
   /* `steps` packs from byte `start` of all operands on. */                                       \
   GPU_FUNCTION void prefix##_fold(int op, char *dst, const char *const from[], int count,         \
                                   size_t start, size_t steps, int width) {                        \
+    const prefix##_wide_t weight = prefix##_weight(count);                                        \
     size_t i = gpu_thread();                                                                      \
-    if (width > 1 && count == 2) i = prefix##_pairs(op, dst, from, start, steps);                 \
+    if (width > 1 && count == 2) i = prefix##_pairs(op, dst, from, start, steps, weight);         \
     for (; i < steps; i += gpu_threads()) {                                                       \
       size_t at = start + i * (size_t)width * sizeof(prefix##_element_t);                         \
-      prefix##_pack_t pack = count <= 4 ? prefix##_few(op, from, count, at, width)                \
-                                        : prefix##_tree(op, from, count, at, width);              \
-      prefix##_store(dst + at, &pack, width);                                                     \
+      prefix##_pack_t pack = count <= 4 ? prefix##_few(op, from, count, at, weight, width)        \
+                                        : prefix##_tree(op, from, count, at, weight, width);      \
+      prefix##_finish(op, dst + at, &pack, count, width);                                         \
     }                                                                                             \
   }                                                                                               \
                                                                                                   \
@@ -225,8 +251,11 @@ GPU_FUNCTION bool gpu_equally_aligned(const char *dst, const char *const sources
         prefix##_fold(COLL_MIN, dst, from, count, start, steps, prefix##_width);                  \
         return;                                                                                   \
       case COLL_SUM:                                                                              \
-      case COLL_AVG:                                                                              \
         prefix##_fold(COLL_SUM, dst, from, count, start, steps, prefix##_width);                  \
+        return;                                                                                   \
+      case COLL_AVG:                                                                              \
+        prefix##_fold(prefix##_averages ? COLL_AVG : COLL_SUM, dst, from, count, start, steps,    \
+                      prefix##_width);                                                            \
         return;                                                                                   \
       default: prefix##_fold(op, dst, from, count, start, steps, prefix##_width); return;         \
     }                                                                                             \
@@ -254,11 +283,11 @@ GPU_FUNCTION bool gpu_equally_aligned(const char *dst, const char *const sources
     }                                                                                             \
   }                                                                                               \
                                                                                                   \
-  GPU_LONG_FUNCTION void prefix##_divide_all(char *buffer, size_t elements, int divisor) {        \
+  GPU_LONG_FUNCTION void prefix##_divide_all(char *buffer, size_t elements, int operands) {       \
     GPU_EACH(i, elements) {                                                                       \
       char *at = buffer + i * sizeof(prefix##_element_t);                                         \
       prefix##_pack_t pack = prefix##_load(at, 1);                                                \
-      pack.at[0] = prefix##_divide(pack.at[0], divisor);                                          \
+      pack.at[0] = prefix##_divide(pack.at[0], operands);                                         \
       prefix##_store(at, &pack, 1);                                                               \
     }                                                                                             \
   }
@@ -297,7 +326,7 @@ GPU_LOOPS(gpu_float8_e5m2)
     default: break;                                                        \
   }
 
-/* dst = the canonical expression (plan.h) over 1 to GPU_OPERANDS_MAX sources; AVG reduces as SUM.
+/* dst = the canonical expression (plan.h) over 1 to GPU_OPERANDS_MAX sources; AVG averages floats.
  * dst may equal any source, and does not overlap one otherwise. */
 GPU_FUNCTION void gpu_reduce(int dtype, int op, char *dst, const char *const sources[], int count,
                              size_t elements, size_t element_bytes) {
@@ -313,9 +342,9 @@ GPU_FUNCTION void gpu_scale(int dtype, char *dst, const char *src, size_t elemen
                             const uint64_t *scalar){
     GPU_EACH_DTYPE(dtype, scale_all, dst, src, elements, scalar)}
 
-/* buffer = buffer / divisor, integers towards zero. */
-GPU_FUNCTION void gpu_divide(int dtype, char *buffer, size_t elements, int divisor) {
-  GPU_EACH_DTYPE(dtype, divide_all, buffer, elements, divisor)
+/* Turns sums of `operands` operands into averages, as divide of device/ops.h. */
+GPU_FUNCTION void gpu_divide(int dtype, char *buffer, size_t elements, int operands) {
+  GPU_EACH_DTYPE(dtype, divide_all, buffer, elements, operands)
 }
 
 #endif

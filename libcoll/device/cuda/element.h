@@ -5,7 +5,10 @@
  *   decode, encode     to the wide type and back
  *   combine(op, a, b)  one operation of the canonical expression
  *   result             finishes a result before it is encoded: NaNs become the default NaN
- *   scale, divide      of a wide value
+ *   scale, divide      of a wide value; divide turns the sum of so many operands, of weighted
+ *                      ones if they are floats, into their average
+ *   weight             of an operand of an average (device/average.h), where the type `averages`:
+ *                      averages of integers are sums that are divided later
  *
  * Compile without contraction (gcc -ffp-contract=off, nvcc -fmad=false), which rounds differently.
  */
@@ -18,6 +21,8 @@
 
 #define NARROW_FUNCTION GPU_FUNCTION
 #include "device/host/narrow.h"
+#define AVERAGE_FUNCTION GPU_FUNCTION
+#include "device/average.h"
 
 /* word_t: unsigned and no narrower than int, so that sums and products wrap. ratio_t holds every
  * value of the type and of the divisor. */
@@ -47,9 +52,14 @@
   GPU_FUNCTION element_t prefix##_scale(element_t scalar, element_t a) {      \
     return (element_t)((word_t)scalar * (word_t)a);                           \
   }                                                                           \
-  GPU_FUNCTION element_t prefix##_divide(element_t a, int divisor) {          \
-    return (element_t)((ratio_t)a / (ratio_t)divisor);                        \
-  }
+  GPU_FUNCTION element_t prefix##_divide(element_t a, int operands) {         \
+    return (element_t)((ratio_t)a / (ratio_t)operands);                       \
+  }                                                                           \
+  GPU_FUNCTION element_t prefix##_weight(int operands) {                      \
+    (void)operands;                                                           \
+    return 1;                                                                 \
+  }                                                                           \
+  enum { prefix##_averages = false };
 
 /* Of two equal zeros MAX and MIN return the right operand; of a NaN and a number, the NaN. */
 #define GPU_REAL(prefix, storage_t, real_t, nan_t, default_nan)      \
@@ -72,9 +82,13 @@
   GPU_FUNCTION real_t prefix##_scale(real_t scalar, real_t a) {      \
     return scalar * a;                                               \
   }                                                                  \
-  GPU_FUNCTION real_t prefix##_divide(real_t a, int divisor) {       \
-    return a / (real_t)divisor;                                      \
-  }
+  GPU_FUNCTION real_t prefix##_divide(real_t a, int operands) {      \
+    return a / (real_t)device_average_of(operands).divisor;          \
+  }                                                                  \
+  GPU_FUNCTION real_t prefix##_weight(int operands) {                \
+    return (real_t)device_average_of(operands).weight;               \
+  }                                                                  \
+  enum { prefix##_averages = true };
 
 #define GPU_FLOAT(prefix, real_t, nan_t, default_nan)  \
   GPU_REAL(prefix, real_t, real_t, nan_t, default_nan) \

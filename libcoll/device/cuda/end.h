@@ -128,9 +128,8 @@ typedef struct cuda_request {
   /* For plans of reach read and user: of the buffers that the plan accesses of peers. */
   cuda_parts_t input_parts, output_parts;
   coll_dtype_t dtype;
-  coll_op_t op;       /* builtin; of a premul-sum COLL_SUM */
-  const void *scalar; /* premul-sum: in host memory; else NULL */
-  bool averages;
+  coll_op_t op;             /* builtin; of a premul-sum COLL_SUM. AVG of floats: see bind.h */
+  const void *scalar;       /* premul-sum: in host memory; else NULL */
   const gpu_words_t *words; /* what all ranks must agree on (bind.h); NULL: nothing is compared */
 } cuda_request_t;
 

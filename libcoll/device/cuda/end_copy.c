@@ -91,7 +91,6 @@ static coll_status_t launch(cuda_end_t *end, const cuda_program_t *program,
                          .dtype = request->dtype,
                          .op = request->op,
                          .scalar = request->scalar,
-                         .averages = request->averages,
                          .words = request->words};
   if (request->scalar != NULL) {
     bytes *= (size_t)program->bound->input_blocks;

@@ -97,7 +97,6 @@ static coll_status_t translate(cuda_end_t *end, const gpu_program_t *program,
                            .dtype = request->dtype,
                            .op = request->op,
                            .scalar = request->scalar,
-                           .averages = request->averages,
                            .words = request->words};
   if (request->input_blocks.counts != NULL) {
     COLL_TRY(stage_blocks(end, to, blocks, request, bound));

@@ -51,6 +51,7 @@ typedef struct gpu_program {
   int32_t input_blocks, output_blocks; /* of this rank */
   int32_t independent;                 /* an exchange: no lane waits for another (exchange.h) */
   int32_t is_own;                      /* no rank of the plan accesses memory of another */
+  int32_t is_exact;                    /* its order is PLAN_ORDER_EXACT */
   int32_t enters; /* ranks access INPUT or OUTPUT of peers: none starts before all have entered the
                      call (enter.h) */
   int32_t reaches_input, reaches_output; /* this rank accesses those of peers */

@@ -65,15 +65,15 @@ BITS_FOLD(xor)
 
 /* Operands narrower than int are promoted to int, which does not hold the product of two uint16_t;
  * the factor 1u makes it unsigned. */
-#define INTEGER_KERNELS(prefix, element_t, word_t, wide)      \
-  VECTOR_FOLD(prefix, element_t, prefix, max)                 \
-  VECTOR_FOLD(prefix, element_t, prefix, min)                 \
-  BITWISE_FOLD(prefix, element_t, and)                        \
-  BITWISE_FOLD(prefix, element_t, or)                         \
-  BITWISE_FOLD(prefix, element_t, xor)                        \
-  VECTOR_SCALE(prefix, element_t, 1u * (word_t)s * (word_t)a) \
-  VECTOR_DIVIDE(prefix, element_t, wide, (wide)a / d)         \
-  HOST_KERNELS(prefix, element_t, HOST_INTEGER_FOLDS)
+#define INTEGER_KERNELS(prefix, element_t, word_t, wide)        \
+  VECTOR_FOLD(prefix, element_t, prefix, max)                   \
+  VECTOR_FOLD(prefix, element_t, prefix, min)                   \
+  BITWISE_FOLD(prefix, element_t, and)                          \
+  BITWISE_FOLD(prefix, element_t, or)                           \
+  BITWISE_FOLD(prefix, element_t, xor)                          \
+  VECTOR_SCALE(prefix, element_t, 1u * (word_t)s * (word_t)a)   \
+  VECTOR_DIVIDE(prefix, element_t, wide, operands, (wide)a / d) \
+  HOST_KERNELS(prefix, element_t, HOST_INTEGER_FOLDS, prefix##_divide)
 
 #define INTEGER_VECTORS(prefix, element_t, word_t) \
   VECTOR_KIND(prefix, element_t)                   \

@@ -27,14 +27,14 @@ typedef void (*host_fold_t)(void *dst, const void *const sources[], int source_c
 /* dst[i] = *scalar * src[i]. dst may equal src. */
 typedef void (*host_scale_t)(void *dst, const void *src, size_t count, const void *scalar);
 
-/* buffer[i] = buffer[i] / divisor, divisor > 0. */
-typedef void (*host_divide_t)(void *buffer, size_t count, int divisor);
+/* Divides the sums of so many operands, of floats weighted ones (device_ops_t). */
+typedef void (*host_divide_t)(void *buffer, size_t count, int operands);
 
 typedef struct host_kernels {
   size_t bytes;                            /* size of an element */
-  host_fold_t fold[COLL_OP_BUILTIN_COUNT]; /* COLL_AVG sums; NULL: not of this type */
+  host_fold_t fold[COLL_OP_BUILTIN_COUNT]; /* NULL: not of this type */
   host_scale_t scale;
-  host_divide_t divide;
+  host_divide_t divide; /* NULL: not of this type */
 } host_kernels_t;
 
 extern const host_kernels_t HOST_NAME(host_int8), HOST_NAME(host_uint8), HOST_NAME(host_int16),
@@ -45,17 +45,17 @@ extern const host_kernels_t HOST_NAME(host_int8), HOST_NAME(host_uint8), HOST_NA
 
 /* The folds of a type are functions prefix_sum_fold and so on. */
 #define HOST_FOLDS(prefix)                                             \
-  [COLL_SUM] = prefix##_sum_fold, [COLL_AVG] = prefix##_sum_fold,      \
-  [COLL_PROD] = prefix##_product_fold, [COLL_MAX] = prefix##_max_fold, \
-  [COLL_MIN] = prefix##_min_fold
+  [COLL_SUM] = prefix##_sum_fold, [COLL_PROD] = prefix##_product_fold, \
+  [COLL_MAX] = prefix##_max_fold, [COLL_MIN] = prefix##_min_fold
+#define HOST_FLOAT_FOLDS(prefix) HOST_FOLDS(prefix), [COLL_AVG] = prefix##_average_fold
 #define HOST_INTEGER_FOLDS(prefix)                                                    \
   HOST_FOLDS(prefix), [COLL_BAND] = prefix##_and_fold, [COLL_BOR] = prefix##_or_fold, \
                       [COLL_BXOR] = prefix##_xor_fold
 
-/* Defines the table of a type from its folds (one of the two lists above), prefix_scale and
- * prefix_divide. */
-#define HOST_KERNELS(prefix, element_t, folds)      \
-  const host_kernels_t HOST_NAME(host_##prefix) = { \
-      sizeof(element_t), {folds(prefix)}, prefix##_scale, prefix##_divide}
+/* Defines the table of a type from its folds (one of the lists above), prefix_scale and `divide`.
+ */
+#define HOST_KERNELS(prefix, element_t, folds, divide) \
+  const host_kernels_t HOST_NAME(host_##prefix) = {    \
+      sizeof(element_t), {folds(prefix)}, prefix##_scale, divide}
 
 #endif

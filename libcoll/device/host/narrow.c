@@ -109,8 +109,8 @@ BASE_INLINE void bfloat16_store(void *to, pair_t pair) {
 
 #endif
 
-static const float32_format_t bfloat16_format = {VECTOR_BYTES, bfloat16_load, bfloat16_result,
-                                                 bfloat16_store};
+static const float32_format_t bfloat16_format = {
+    VECTOR_BYTES, bfloat16_load, bfloat16_result, bfloat16_store, false, {0}, {0}};
 
 /* ---- float16 and float8, element by element ------------------------------------------------*/
 
@@ -294,42 +294,39 @@ BASE_INLINE void float8_e4m3_store(void *to, pair_t pair) {
 
 #endif
 
-static const float32_format_t float16_format = {VECTOR_BYTES, float16_load, float32_result,
-                                                float16_store};
-static const float32_format_t float8_e4m3_format = {VECTOR_BYTES / 2, float8_e4m3_load,
-                                                    float32_result, float8_e4m3_store};
-static const float32_format_t float8_e5m2_format = {VECTOR_BYTES / 2, float8_e5m2_load,
-                                                    float32_result, float8_e5m2_store};
+static const float32_format_t float16_format = {
+    VECTOR_BYTES, float16_load, float32_result, float16_store, false, {0}, {0}};
+static const float32_format_t float8_e4m3_format = {
+    VECTOR_BYTES / 2, float8_e4m3_load, float32_result, float8_e4m3_store, false, {0}, {0}};
+static const float32_format_t float8_e5m2_format = {
+    VECTOR_BYTES / 2, float8_e5m2_load, float32_result, float8_e5m2_store, false, {0}, {0}};
 
 /* ---- tables ---------------------------------------------------------------------------------*/
 
-/* Combines every element with the value b, with the conversions of a reduction. */
-BASE_INLINE void apply(float32_format_t format, float32_operation_t op, void *dst, const void *src,
-                       size_t bytes, float b) {
+/* Multiplies every element by b, with the conversions of a reduction. */
+BASE_INLINE void multiply(float32_format_t format, void *dst, const void *src, size_t bytes,
+                          float b) {
   floats_t all = b - (floats_t){0}; /* in every lane; subtracting zero keeps a zero's sign */
   pair_t value = {all, all};
   size_t done = 0;
   for (; done + format.bytes <= bytes; done += format.bytes) {
     pair_t a = format.load((const char *)src + done);
-    format.store((char *)dst + done, format.result(float32_combined(op, a, value)));
+    format.store((char *)dst + done, format.result(float32_combined(float32_product, a, value)));
   }
   char rest[sizeof(pair_t)] = {0};
   memcpy(rest, (const char *)src + done, bytes - done);
-  format.store(rest, format.result(float32_combined(op, format.load(rest), value)));
+  format.store(rest, format.result(float32_combined(float32_product, format.load(rest), value)));
   memcpy((char *)dst + done, rest, bytes - done);
 }
 
 #define NARROW_KERNELS(prefix, element_t)                                                    \
   VECTOR_FOLDS(prefix, element_t, float32)                                                   \
+  VECTOR_AVERAGE(prefix, element_t, float32)                                                 \
   static void prefix##_scale(void *dst, const void *src, size_t count, const void *scalar) { \
     float factor = prefix##_decode(*(const element_t *)scalar);                              \
-    apply(prefix##_format, float32_product, dst, src, count * sizeof(element_t), factor);    \
+    multiply(prefix##_format, dst, src, count * sizeof(element_t), factor);                  \
   }                                                                                          \
-  static void prefix##_divide(void *buffer, size_t count, int divisor) {                     \
-    apply(prefix##_format, float32_quotient, buffer, buffer, count * sizeof(element_t),      \
-          (float)divisor);                                                                   \
-  }                                                                                          \
-  HOST_KERNELS(prefix, element_t, HOST_FOLDS)
+  HOST_KERNELS(prefix, element_t, HOST_FLOAT_FOLDS, NULL)
 
 NARROW_KERNELS(bfloat16, uint16_t);
 NARROW_KERNELS(float16, uint16_t);

@@ -24,26 +24,23 @@
 #define REAL_OR_float64(a, nan) VECTOR_CHOSEN(float64_vector_t, a == a, a, nan)
 #endif
 
-#define REAL_OPERATIONS(prefix, word_t, default_nan)                                          \
-  typedef VECTOR_OF(word_t) prefix##_word_t;                                                  \
-  BASE_INLINE prefix##_vector_t prefix##_canonical(prefix##_vector_t a) {                     \
-    prefix##_word_t nan = (prefix##_word_t){0} + default_nan;                                 \
-    return REAL_OR_##prefix(a, nan);                                                          \
-  }                                                                                           \
-  BASE_INLINE prefix##_vector_t prefix##_sum(prefix##_vector_t a, prefix##_vector_t b) {      \
-    return a + b;                                                                             \
-  }                                                                                           \
-  BASE_INLINE prefix##_vector_t prefix##_product(prefix##_vector_t a, prefix##_vector_t b) {  \
-    return a * b;                                                                             \
-  }                                                                                           \
-  BASE_INLINE prefix##_vector_t prefix##_quotient(prefix##_vector_t a, prefix##_vector_t b) { \
-    return a / b;                                                                             \
-  }                                                                                           \
-  BASE_INLINE prefix##_vector_t prefix##_max(prefix##_vector_t a, prefix##_vector_t b) {      \
-    return VECTOR_CHOSEN(prefix##_vector_t, (a > b) | (a != a), a, b);                        \
-  }                                                                                           \
-  BASE_INLINE prefix##_vector_t prefix##_min(prefix##_vector_t a, prefix##_vector_t b) {      \
-    return VECTOR_CHOSEN(prefix##_vector_t, (a < b) | (a != a), a, b);                        \
+#define REAL_OPERATIONS(prefix, word_t, default_nan)                                         \
+  typedef VECTOR_OF(word_t) prefix##_word_t;                                                 \
+  BASE_INLINE prefix##_vector_t prefix##_canonical(prefix##_vector_t a) {                    \
+    prefix##_word_t nan = (prefix##_word_t){0} + default_nan;                                \
+    return REAL_OR_##prefix(a, nan);                                                         \
+  }                                                                                          \
+  BASE_INLINE prefix##_vector_t prefix##_sum(prefix##_vector_t a, prefix##_vector_t b) {     \
+    return a + b;                                                                            \
+  }                                                                                          \
+  BASE_INLINE prefix##_vector_t prefix##_product(prefix##_vector_t a, prefix##_vector_t b) { \
+    return a * b;                                                                            \
+  }                                                                                          \
+  BASE_INLINE prefix##_vector_t prefix##_max(prefix##_vector_t a, prefix##_vector_t b) {     \
+    return VECTOR_CHOSEN(prefix##_vector_t, (a > b) | (a != a), a, b);                       \
+  }                                                                                          \
+  BASE_INLINE prefix##_vector_t prefix##_min(prefix##_vector_t a, prefix##_vector_t b) {     \
+    return VECTOR_CHOSEN(prefix##_vector_t, (a < b) | (a != a), a, b);                       \
   }
 
 VECTOR_KIND(float32, float)

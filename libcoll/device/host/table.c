@@ -300,10 +300,11 @@ static coll_status_t scale(void *dst, const void *src, size_t count, coll_dtype_
   return COLL_OK;
 }
 
-static coll_status_t divide(void *buffer, size_t count, coll_dtype_t dtype, int divisor) {
-  assert(divisor >= 1);
-  if (count == 0) return COLL_OK;
-  kernels_of(dtype)->divide(buffer, count, divisor);
+static coll_status_t divide(void *buffer, size_t count, coll_dtype_t dtype, int operands) {
+  const host_kernels_t *kernels = kernels_of(dtype);
+  assert(operands >= 1);
+  if (kernels->divide == NULL) return fail_op(dtype, COLL_AVG);
+  if (count > 0) kernels->divide(buffer, count, operands);
   return COLL_OK;
 }
 

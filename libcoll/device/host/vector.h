@@ -17,6 +17,7 @@
 #endif
 
 #include "base/inline.h"
+#include "device/average.h"
 
 #if defined(HOST_VECTORS) && defined(__AVX512F__)
 #define VECTOR_BYTES 64
@@ -49,8 +50,9 @@ typedef VECTOR_OF(uint64_t) vector_bits_t;
 
 /* Defines a kind of vector: its type, and its format, which describes how a pair of vectors of
  * `bytes` bytes in total is stored in memory (as is, or narrower) and how a result is finished
- * before the store. Two vectors at a time keep the execution units busy while one waits for the
- * other. */
+ * before the store. Where it `averages`, every operand is multiplied by `weight` before the
+ * reduction, and the result divided by `divisor`. Two vectors at a time keep the execution units
+ * busy while one waits for the other. */
 #define VECTOR_KIND(prefix, element_t)                                                         \
   typedef VECTOR_OF(element_t) prefix##_vector_t;                                              \
   typedef prefix##_vector_t (*prefix##_operation_t)(prefix##_vector_t a, prefix##_vector_t b); \
@@ -62,6 +64,8 @@ typedef VECTOR_OF(uint64_t) vector_bits_t;
     prefix##_pair_t (*load)(const void *from);                                                 \
     prefix##_pair_t (*result)(prefix##_pair_t pair);                                           \
     void (*store)(void *to, prefix##_pair_t pair);                                             \
+    bool averages;                                                                             \
+    prefix##_vector_t weight, divisor;                                                         \
   } prefix##_format_t;                                                                         \
                                                                                                \
   BASE_INLINE prefix##_pair_t prefix##_load(const void *from) {                                \
@@ -130,7 +134,17 @@ BASE_INLINE void vector_rest_store(void *to, const vector_rest_t *rest, size_t b
     vector_rest_t rest = {0};                                                                   \
     bool is_full = bytes == format.bytes;                                                       \
     if (!is_full) vector_rest_load(&rest, from, bytes);                                         \
-    return format.load(is_full ? from : rest.bytes);                                            \
+    prefix##_pair_t pair = format.load(is_full ? from : rest.bytes);                            \
+    if (format.averages)                                                                        \
+      pair = (prefix##_pair_t){pair.first * format.weight, pair.second * format.weight};        \
+    return pair;                                                                                \
+  }                                                                                             \
+                                                                                                \
+  BASE_INLINE void prefix##_finish(prefix##_format_t format, void *to, prefix##_pair_t pair) {  \
+    if (format.averages) {                                                                      \
+      pair = (prefix##_pair_t){pair.first / format.divisor, pair.second / format.divisor};      \
+    }                                                                                           \
+    format.store(to, format.result(pair));                                                      \
   }                                                                                             \
                                                                                                 \
   /* Combines 1 to 4 sources. */                                                                \
@@ -177,7 +191,7 @@ BASE_INLINE void vector_rest_store(void *to, const vector_rest_t *rest, size_t b
     for (; done + format.bytes <= bytes; done += format.bytes) {                                \
       prefix##_pair_t pair =                                                                    \
           prefix##_tree(format, op, from, source_count, offset + done, format.bytes);           \
-      format.store((char *)dst + done, format.result(pair));                                    \
+      prefix##_finish(format, (char *)dst + done, pair);                                        \
     }                                                                                           \
     return done;                                                                                \
   }                                                                                             \
@@ -199,7 +213,7 @@ BASE_INLINE void vector_rest_store(void *to, const vector_rest_t *rest, size_t b
       vector_rest_t rest = {0};                                                                 \
       prefix##_pair_t pair =                                                                    \
           prefix##_tree(format, op, from, source_count, offset + done, bytes - done);           \
-      format.store(&rest, format.result(pair));                                                 \
+      prefix##_finish(format, &rest, pair);                                                     \
       vector_rest_store((char *)dst + done, &rest, bytes - done);                               \
     }                                                                                           \
   }
@@ -218,13 +232,27 @@ BASE_INLINE void vector_rest_store(void *to, const vector_rest_t *rest, size_t b
   VECTOR_FOLD(prefix, element_t, kind, max)     \
   VECTOR_FOLD(prefix, element_t, kind, min)
 
+/* The average of floats (device/ops.h). */
+#define VECTOR_AVERAGE(prefix, element_t, kind)                                               \
+  static void prefix##_average_fold(void *dst, const void *const sources[], int source_count, \
+                                    size_t offset, size_t count) {                            \
+    kind##_format_t format = prefix##_format;                                                 \
+    device_average_t average = device_average_of(source_count);                               \
+    format.averages = true;                                                                   \
+    format.weight += average.weight;                                                          \
+    format.divisor += average.divisor;                                                        \
+    kind##_fold(format, kind##_sum, dst, sources, source_count, offset,                       \
+                count * sizeof(element_t));                                                   \
+  }
+
 /* Defines the format of elements that are computed with as they are stored. */
-#define VECTOR_FORMAT(prefix)                                                               \
-  static const prefix##_format_t prefix##_format = {sizeof(prefix##_pair_t), prefix##_load, \
-                                                    prefix##_result, prefix##_store};
+#define VECTOR_FORMAT(prefix)                        \
+  static const prefix##_format_t prefix##_format = { \
+      sizeof(prefix##_pair_t), prefix##_load, prefix##_result, prefix##_store, false, {0}, {0}};
 
 /* Scaling and dividing by one number, written for single elements; compilers vectorise these loops.
- * The division is computed in `wide`, which holds every value of the type and of the divisor. */
+ * The division is computed in `wide`, which holds every value of the type and of the divisor, which
+ * is an expression of `operands`. */
 #define VECTOR_SCALE(prefix, element_t, expression)                                          \
   static void prefix##_scale(void *dst, const void *src, size_t count, const void *scalar) { \
     element_t *out = dst;                                                                    \
@@ -235,14 +263,14 @@ BASE_INLINE void vector_rest_store(void *to, const vector_rest_t *rest, size_t b
       out[i] = (element_t)(expression);                                                      \
     }                                                                                        \
   }
-#define VECTOR_DIVIDE(prefix, element_t, wide, expression)               \
-  static void prefix##_divide(void *buffer, size_t count, int divisor) { \
-    element_t *out = buffer;                                             \
-    wide d = (wide)divisor;                                              \
-    VECTOR_LOOP for (size_t i = 0; i < count; i++) {                     \
-      element_t a = out[i];                                              \
-      out[i] = (element_t)(expression);                                  \
-    }                                                                    \
+#define VECTOR_DIVIDE(prefix, element_t, wide, divisor, expression)       \
+  static void prefix##_divide(void *buffer, size_t count, int operands) { \
+    element_t *out = buffer;                                              \
+    wide d = (wide)(divisor);                                             \
+    VECTOR_LOOP for (size_t i = 0; i < count; i++) {                      \
+      element_t a = out[i];                                               \
+      out[i] = (element_t)(expression);                                   \
+    }                                                                     \
   }
 
 #endif
