@@ -18,6 +18,8 @@ typedef struct gpu_stream {
   comm_gpu_stream_t on;
 } gpu_stream_t;
 
+base_handles_t api_gpu_streams = BASE_HANDLES(gpu_stream_t, "streams of GPUs");
+
 static const comm_gpu_stream_t *on_gpu(coll_stream_t stream) {
   return &((const gpu_stream_t *)(const void *)stream)->on;
 }
@@ -203,7 +205,7 @@ coll_status_t coll_stream_from_cuda(void *cuda_stream, coll_stream_t *stream) {
   COLL_TRY(
       cuda_driver_check(driver, driver->cuCtxGetDevice(&device), "cuCtxGetDevice", CUDA_NO_DEVICE));
   COLL_TRY(check_contexts(driver, context, device, cuda_stream));
-  COLL_TRY(base_alloc(1, sizeof *made, "a stream", (void **)&made));
+  COLL_TRY(base_handles_new(&api_gpu_streams, (void **)&made));
   made->on = (comm_gpu_stream_t){.device = device, .stream = cuda_stream};
   made->base = api_stream_begin(API_STREAM_GPU);
   *stream = &made->base;
@@ -233,7 +235,6 @@ coll_status_t api_gpu_stream_sync(coll_stream_t stream) {
 }
 
 coll_status_t api_gpu_stream_destroy(coll_stream_t stream) {
-  stream->tag = 0;
-  free(stream);
+  base_handles_free(&api_gpu_streams, stream);
   return COLL_OK;
 }

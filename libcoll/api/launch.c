@@ -294,7 +294,7 @@ static coll_status_t launch_both(api_group_t *group, size_t gpu_calls, comm_gpu_
 }
 
 static coll_status_t launch_on_gpus(api_group_t *group) {
-  size_t gpu_calls;
+  size_t gpu_calls = 0;
   comm_gpu_stream_t *on = NULL;
   coll_status_t status = sort_kinds(group, &gpu_calls);
   if (status == COLL_OK) {

@@ -13,9 +13,13 @@
 
 #define HOST (-1) /* the device of host memory */
 
+#define REGISTRATION 141 /* the number of its tag (base/fork.h) */
+
 struct coll_registration {
-  char nothing;
+  uint64_t tag;
 };
+
+static base_handles_t registrations = BASE_HANDLES(struct coll_registration, "registrations");
 
 /* Appends the thread's last error. */
 static coll_status_t fail_device(int device, coll_status_t status) {
@@ -59,7 +63,8 @@ coll_status_t coll_mem_register(coll_comm_t comm, void *ptr, size_t bytes,
     return base_fail(COLL_ERROR_INVALID, "coll_mem_register: %s is NULL",
                      handle == NULL ? "handle" : "ptr");
   }
-  COLL_TRY(base_alloc(1, sizeof *made, "a registration", (void **)&made));
+  COLL_TRY(base_handles_new(&registrations, (void **)&made));
+  made->tag = base_fork_tag + REGISTRATION;
   *handle = made;
   return COLL_OK;
 }
@@ -79,11 +84,22 @@ coll_status_t coll_window_create(coll_comm_t comm, void *ptr, size_t bytes, coll
 }
 
 coll_status_t coll_window_destroy(coll_window_t window) {
-  if (window == NULL || comm_is_inherited(window->comm)) return COLL_OK;
-  return comm_window_destroy(window);
+  bool inherited;
+  if (window == NULL) return COLL_OK;
+  COLL_TRY(comm_window_check(window, &inherited));
+  return inherited ? COLL_OK : comm_window_destroy(window);
 }
 
 coll_status_t coll_mem_deregister(coll_registration_t handle) {
-  free(handle);
+  if (handle == NULL) return COLL_OK;
+  bool is_there = base_handles_has(&registrations, handle);
+  if (is_there && base_fork_inherited(handle->tag) == REGISTRATION) return COLL_OK;
+  if (!is_there || handle->tag != base_fork_tag + REGISTRATION) {
+    return base_fail(COLL_ERROR_INVALID,
+                     "coll_mem_deregister: %p is not a registration, or it was deregistered "
+                     "already: use what coll_mem_register set",
+                     (void *)handle);
+  }
+  base_handles_free(&registrations, handle);
   return COLL_OK;
 }

@@ -26,6 +26,8 @@ typedef struct host_stream {
   char failure_text[COMM_ERROR_BYTES]; /* written by the worker only */
 } host_stream_t;
 
+base_handles_t api_host_streams = BASE_HANDLES(host_stream_t, "streams");
+
 static host_stream_t *host(coll_stream_t stream) {
   return (host_stream_t *)(void *)stream;
 }
@@ -35,6 +37,9 @@ struct coll_stream api_stream_begin(api_stream_kind_t kind) {
 }
 
 static bool is_inherited(coll_stream_t stream) {
+  if (!base_handles_has(&api_host_streams, stream) && !base_handles_has(&api_gpu_streams, stream)) {
+    return false;
+  }
   int kind = base_fork_inherited(stream->tag);
   return kind == API_STREAM_HOST || kind == API_STREAM_GPU;
 }
@@ -183,7 +188,7 @@ coll_status_t api_stream_push(coll_stream_t stream, const comm_call_t *call) {
 coll_status_t coll_stream_create(coll_stream_t *stream) {
   host_stream_t *made = NULL;
   if (stream == NULL) return base_fail(COLL_ERROR_INVALID, "coll_stream_create: stream is NULL");
-  COLL_TRY(base_alloc(1, sizeof *made, "a stream", (void **)&made));
+  COLL_TRY(base_handles_new(&api_host_streams, (void **)&made));
   made->base = api_stream_begin(API_STREAM_HOST);
   made->last = &made->first;
   pthread_mutex_init(&made->lock, NULL);
@@ -192,7 +197,7 @@ coll_status_t coll_stream_create(coll_stream_t *stream) {
   if (error != 0) {
     pthread_cond_destroy(&made->changed);
     pthread_mutex_destroy(&made->lock);
-    free(made);
+    base_handles_free(&api_host_streams, made);
     return base_fail(COLL_ERROR_SYSTEM, "cannot start a stream's worker thread: %s",
                      strerror(error));
   }
@@ -252,7 +257,6 @@ coll_status_t coll_stream_destroy(coll_stream_t stream) {
   if (api_stream_is_gpu(stream)) return api_gpu_stream_destroy(stream);
   coll_status_t status = coll_stream_sync(stream);
   end_worker(host(stream));
-  stream->tag = 0;
-  free(stream);
+  base_handles_free(&api_host_streams, stream);
   return status;
 }

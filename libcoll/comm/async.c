@@ -94,7 +94,7 @@ static void remove_job(comm_async_t *job) {
 }
 
 static coll_status_t create_handle(comm_async_t *job, bool blocking, struct coll_comm **handle) {
-  COLL_TRY(base_alloc(1, sizeof **handle, "a communicator", (void **)handle));
+  COLL_TRY(base_handles_new(&comm_handles, (void **)handle));
   pthread_mutex_init(&(*handle)->lock, NULL);
   (*handle)->async = job;
   (*handle)->nonblocking = !blocking;
@@ -166,7 +166,7 @@ static void free_handle(struct coll_comm *handle) {
   comm_async_t *job = handle->async;
   comm_set_state(handle, COMM_NONE);
   pthread_mutex_destroy(&handle->lock);
-  free(handle);
+  base_handles_free(&comm_handles, handle);
   comm_async_release(job);
 }
 

@@ -6,7 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
+base_handles_t comm_handles = BASE_HANDLES(struct coll_comm, "communicators");
+
 static comm_state_t inherited_state(const struct coll_comm *comm) {
+  if (!base_handles_has(&comm_handles, comm)) return COMM_NONE;
   int state = base_fork_inherited(atomic_load_explicit(&comm->tag, memory_order_relaxed));
   return state >= 0 && state < COMM_NONE ? (comm_state_t)state : COMM_NONE;
 }
@@ -24,7 +27,7 @@ coll_status_t comm_check_inherited(const struct coll_comm *comm) {
 
 bool comm_has_rank(const struct coll_comm *comm) {
   if (comm_is_live(comm)) return true;
-  comm_state_t state = comm != NULL ? inherited_state(comm) : COMM_NONE;
+  comm_state_t state = inherited_state(comm);
   return state != COMM_NONE && state != COMM_CREATING && state != COMM_NOT_MADE;
 }
 

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #include "base/fork.h"
+#include "base/handles.h"
 #include "base/ranks.h"
 #include "base/secret.h"
 #include "comm/cache_entry.h"
@@ -196,18 +197,24 @@ typedef enum comm_state {
   COMM_FINALIZING, /* its last calls are waited for */
   COMM_FINALIZED,  /* it takes no more calls */
   COMM_NOT_MADE,   /* `failure` says why; there is nothing else */
-  COMM_NONE        /* no handle of this process, as far as the tag can show */
+  COMM_NONE        /* no handle of this process, or a destroyed one */
 } comm_state_t;
 
-/* False for NULL and destroyed handles, as far as the tag can show, for those that a process made
- * from which this one was forked, for communicators that a thread makes or splits, and for
+/* Where all communicators are. Hidden, so that it is read without its address being loaded before.
+ */
+extern base_handles_t comm_handles __attribute__((visibility("hidden")));
+
+/* False for whatever is no handle or a destroyed one, for those that a process made from which this
+ * one was forked, for communicators that a thread makes or splits, and for
  * finalized ones. */
 static inline bool comm_is_live(const struct coll_comm *comm) {
   /* acquire: what the thread that made it has written is visible */
-  return comm != NULL && atomic_load_explicit(&comm->tag, memory_order_acquire) == base_fork_tag;
+  return base_handles_has(&comm_handles, comm) &&
+         atomic_load_explicit(&comm->tag, memory_order_acquire) == base_fork_tag;
 }
 
 static inline comm_state_t comm_state_of(const struct coll_comm *comm) {
+  if (!base_handles_has(&comm_handles, comm)) return COMM_NONE;
   uint64_t state = atomic_load_explicit(&comm->tag, memory_order_acquire) - base_fork_tag;
   return state < COMM_NONE ? (comm_state_t)state : COMM_NONE;
 }

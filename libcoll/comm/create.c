@@ -114,7 +114,7 @@ static coll_status_t assemble(transport_t *local, int cores, bool own_cores,
                               const tune_machine_t *costs, struct coll_comm **comm) {
   struct coll_comm *made = *comm;
   coll_status_t status = COLL_OK;
-  if (made == NULL) status = base_alloc(1, sizeof *made, "a communicator", (void **)&made);
+  if (made == NULL) status = base_handles_new(&comm_handles, (void **)&made);
   if (status != COLL_OK) {
     local->ops->destroy(local);
     return status;
@@ -182,7 +182,7 @@ void comm_destroy(struct coll_comm *comm) {
   base_secret_wipe(&comm->secret);
   if (is_handle) return;
   pthread_mutex_destroy(&comm->lock);
-  free(comm);
+  base_handles_free(&comm_handles, comm);
 }
 
 static pthread_once_t process_once = PTHREAD_ONCE_INIT;

@@ -17,6 +17,8 @@
 
 #define TAG_OF_WINDOWS (UINT64_C(1) << 56) /* plus the window's number on the communicator */
 
+static base_handles_t windows = BASE_HANDLES(struct coll_window, "windows");
+
 /* What a rank tells the others. */
 typedef struct part {
   uint64_t process; /* of its host */
@@ -218,7 +220,7 @@ static coll_status_t make(making_t *m) {
 static coll_status_t allocate(making_t *m) {
   size_t size = (size_t)m->comm->size;
   struct coll_window *window;
-  COLL_TRY(base_alloc(1, sizeof *window, "a window", (void **)&m->window));
+  COLL_TRY(base_handles_new(&windows, (void **)&m->window));
   window = m->window;
   window->comm = m->comm;
   COLL_TRY(base_alloc(size, sizeof *window->parts, "a window", (void **)&window->parts));
@@ -245,7 +247,7 @@ static coll_status_t discard(struct coll_window *window) {
   free(window->mappings);
   free(window->part_bytes);
   free(window->parts);
-  free(window);
+  base_handles_free(&windows, window);
   return status;
 }
 
@@ -280,12 +282,24 @@ coll_status_t comm_window_create(struct coll_comm *comm, void *ptr, size_t bytes
   pthread_mutex_lock(&comm->lock);
   m.window->next = comm->windows;
   comm->windows = m.window;
+  m.window->tag = base_fork_tag + COMM_WINDOW;
   pthread_mutex_unlock(&comm->lock);
   *window = m.window;
   return COLL_OK;
 }
 
 /* ---- later -----------------------------------------------------------------------------------*/
+
+coll_status_t comm_window_check(const struct coll_window *window, bool *inherited) {
+  bool is_there = base_handles_has(&windows, window);
+  *inherited = is_there && base_fork_inherited(window->tag) == COMM_WINDOW;
+  if (*inherited || (is_there && window->tag == base_fork_tag + COMM_WINDOW)) return COLL_OK;
+  return base_fail(
+      COLL_ERROR_INVALID,
+      "%p is not a window, or it was destroyed already, perhaps with its communicator: "
+      "use what coll_window_create set",
+      (const void *)window);
+}
 
 coll_status_t comm_window_destroy(struct coll_window *window) {
   struct coll_comm *comm = window->comm;

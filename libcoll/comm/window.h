@@ -9,7 +9,11 @@
 #include "comm/comm.h"
 #include "device/cuda/share.h"
 
+/* The number of tags of windows (base/fork.h); those of communicators and streams are others. */
+#define COMM_WINDOW 140
+
 struct coll_window {
+  uint64_t tag;
   struct coll_comm *comm;
   char *ptr; /* this rank's part */
   size_t bytes;
@@ -31,6 +35,10 @@ struct coll_window {
  * COLL_ERROR_UNSUPPORTED: a part cannot be mapped by a rank. */
 coll_status_t comm_window_create(struct coll_comm *comm, void *ptr, size_t bytes,
                                  struct coll_window **window);
+
+/* COLL_ERROR_INVALID unless it is a window of this process. *inherited: it is one of a process from
+ * which this one was forked, which is no error. */
+coll_status_t comm_window_check(const struct coll_window *window, bool *inherited);
 
 /* Not collective: unmaps the peers' parts. The text of a failure is that of the driver. */
 coll_status_t comm_window_destroy(struct coll_window *window);

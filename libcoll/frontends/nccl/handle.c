@@ -10,30 +10,31 @@
 #include "frontends/nccl/environment.h"
 #include "frontends/nccl/stream.h"
 
-#define HANDLE_MAGIC 0x6e63636cu
-
-static unsigned own_magic = HANDLE_MAGIC; /* of the handles of this process, not of its parent */
+static base_handles_t handles = BASE_HANDLES(struct ncclComm, "communicators");
 static pthread_mutex_t link_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t prepare_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void forget(void) {
-  own_magic++;
   pthread_mutex_init(&link_lock, NULL);
   pthread_mutex_init(&prepare_lock, NULL);
 }
 NCCL_IN_CHILD(forget);
 
 bool nccl_handle_is_inherited(ncclComm_t handle) {
-  return handle != NULL && handle->magic - HANDLE_MAGIC < own_magic - HANDLE_MAGIC;
+  return base_handles_has(&handles, handle) && base_fork_inherited(handle->tag) == NCCL_TAG_COMM;
+}
+
+static bool is_own(ncclComm_t handle) {
+  return base_handles_has(&handles, handle) && handle->tag == base_fork_tag + NCCL_TAG_COMM;
 }
 
 ncclComm_t nccl_handle_new(bool blocking, int device) {
-  ncclComm_t handle = calloc(1, sizeof *handle);
-  if (handle == NULL) {
+  ncclComm_t handle;
+  if (base_handles_new(&handles, (void **)&handle) != COLL_OK) {
     nccl_fail(ncclSystemError, "out of memory for a communicator");
     return NULL;
   }
-  handle->magic = own_magic;
+  handle->tag = base_fork_tag + NCCL_TAG_COMM;
   handle->blocking = blocking;
   int current = nccl_driver_find() ? nccl_driver_device() : -1;
   handle->device = device >= 0 ? device : current >= 0 ? current : 0;
@@ -87,8 +88,7 @@ coll_status_t nccl_handle_release(ncclComm_t handle) {
   unlink_all(handle);
   coll_status_t status = coll_comm_destroy(handle->comm);
   nccl_stream_free_all(handle);
-  handle->magic = 0;
-  free(handle);
+  base_handles_free(&handles, handle);
   return status;
 }
 
@@ -108,11 +108,13 @@ static ncclResult_t fail_inherited(ncclComm_t handle, const char *function) {
 }
 
 ncclResult_t nccl_handle_check(ncclComm_t handle, const char *function) {
-  if (handle != NULL && handle->magic == own_magic) return ncclSuccess;
+  if (is_own(handle)) return ncclSuccess;
   if (nccl_handle_is_inherited(handle)) return fail_inherited(handle, function);
-  return nccl_fail(
-      ncclInvalidArgument, "%s: %s", function,
-      handle == NULL ? "the communicator is NULL" : "this is no communicator, or it was destroyed");
+  if (handle == NULL) {
+    return nccl_fail(ncclInvalidArgument, "%s: the communicator is NULL", function);
+  }
+  return nccl_fail(ncclInvalidUsage, "%s: %p is no communicator, or it was destroyed", function,
+                   (void *)handle);
 }
 
 /* What a handle knows of its communicator once that is made. */
@@ -162,7 +164,7 @@ ncclResult_t nccl_handle_check_ready(ncclComm_t handle, const char *function) {
 }
 
 bool nccl_handle_failure(ncclComm_t handle, char *text, size_t bytes) {
-  if (handle == NULL || handle->magic != own_magic || handle->comm == NULL) return false;
+  if (!is_own(handle) || handle->comm == NULL) return false;
   coll_status_t status = coll_comm_error(handle->comm);
   if (status == COLL_OK || status == COLL_IN_PROGRESS) return false;
   snprintf(text, bytes, "%s", coll_last_error(handle->comm));

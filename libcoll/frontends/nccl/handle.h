@@ -11,7 +11,12 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "base/fork.h"
+#include "base/handles.h"
 #include "frontends/nccl/errors.h"
+
+/* Numbers of tags. */
+enum { NCCL_TAG_COMM = 160, NCCL_TAG_WINDOW };
 
 typedef enum nccl_state {
   NCCL_READY,     /* or being made, or not made: coll_comm_error says so */
@@ -21,7 +26,7 @@ typedef enum nccl_state {
 } nccl_state_t;
 
 struct ncclComm {
-  unsigned magic;
+  uint64_t tag; /* base/fork.h */
   atomic_int uses;
   atomic_bool is_owned;     /* the program has its use */
   atomic_bool is_abandoned; /* the program has aborted it while a blocking function made it */
@@ -64,7 +69,7 @@ bool nccl_handle_makes_child(ncclComm_t parent);
  * is `prepared`, are then used. */
 bool nccl_handle_is_inherited(ncclComm_t handle);
 
-/* Whether it is a handle of this process. */
+/* Whether it is a handle of this process; any pointer may be asked about. */
 ncclResult_t nccl_handle_check(ncclComm_t handle, const char *function);
 
 /* Whether its communicator was made; sets rank and size. */

@@ -43,6 +43,7 @@ NCCL_ALIAS(ncclCommRegister);
 ncclResult_t ncclCommDeregister(ncclComm_t comm, void *handle) {
   ncclResult_t result = nccl_handle_check(comm, "ncclCommDeregister");
   if (result != ncclSuccess || handle == NULL || handle == device_handle) return result;
-  return nccl_result(coll_mem_deregister(handle), "ncclCommDeregister");
+  if (coll_mem_deregister(handle) == COLL_OK) return ncclSuccess;
+  return nccl_fail(ncclInvalidUsage, "ncclCommDeregister: %s", coll_last_error(NULL));
 }
 NCCL_ALIAS(ncclCommDeregister);

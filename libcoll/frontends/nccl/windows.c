@@ -14,6 +14,7 @@
 static const char register_function[] = "ncclCommWindowRegister";
 
 struct ncclWindow_vidmem {
+  uint64_t tag; /* base/fork.h */
   ncclComm_t comm;
   char *ptr;
   size_t bytes;
@@ -23,6 +24,18 @@ struct ncclWindow_vidmem {
   ncclWindow_t *out; /* where the program wants it; NULL: it is in no group */
   ncclWindow_t next;
 };
+
+static base_handles_t windows = BASE_HANDLES(struct ncclWindow_vidmem, "windows");
+
+static ncclResult_t check_window(ncclWindow_t window, const char *function) {
+  bool is_there = base_handles_has(&windows, window);
+  if (is_there && window->tag == base_fork_tag + NCCL_TAG_WINDOW) return ncclSuccess;
+  if (window == NULL) {
+    return nccl_fail(ncclInvalidArgument, "%s: the window is NULL", function);
+  }
+  return nccl_fail(ncclInvalidUsage, "%s: %p is no window of this process, or it was deregistered",
+                   function, (void *)window);
+}
 
 /* ---- windows of a group -----------------------------------------------------------------------*/
 
@@ -66,7 +79,7 @@ static void finish_all(ncclWindow_t first) {
     nccl_handle_release(each->comm);
     if (each->window == NULL) {
       *each->out = NULL;
-      free(each);
+      base_handles_free(&windows, each);
     } else {
       each->next = NULL;
       each->out = NULL;
@@ -157,16 +170,17 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *ptr, size_t bytes, nc
   if (window == NULL) {
     return nccl_group_note(nccl_fail(ncclInvalidArgument, "%s: win is NULL", register_function));
   }
-  ncclWindow_t made = malloc(sizeof *made);
-  if (made == NULL) {
+  ncclWindow_t made;
+  if (base_handles_new(&windows, (void **)&made) != COLL_OK) {
     return nccl_group_note(nccl_fail(ncclSystemError, "%s: no memory", register_function));
   }
-  *made = (struct ncclWindow_vidmem){.comm = comm, .ptr = ptr, .bytes = bytes};
+  *made = (struct ncclWindow_vidmem){
+      .tag = base_fork_tag + NCCL_TAG_WINDOW, .comm = comm, .ptr = ptr, .bytes = bytes};
   ncclResult_t result = make_window(made, window);
   if (result == ncclSuccess) {
     *window = made;
   } else {
-    free(made);
+    base_handles_free(&windows, made);
   }
   return nccl_group_note(result);
 }
@@ -175,6 +189,8 @@ NCCL_ALIAS(ncclCommWindowRegister);
 ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
   ncclResult_t result = nccl_handle_check(comm, "ncclCommWindowDeregister");
   if (result != ncclSuccess || window == NULL) return result;
+  result = check_window(window, "ncclCommWindowDeregister");
+  if (result != ncclSuccess) return result;
   if (window->out != NULL) {
     return nccl_fail(ncclInvalidUsage,
                      "ncclCommWindowDeregister: the window is made when its group ends: call "
@@ -182,17 +198,17 @@ ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
   }
   coll_status_t status = coll_window_destroy(window->window);
   if (window->registration != NULL) status = coll_mem_deregister(window->registration);
-  free(window);
+  base_handles_free(&windows, window);
   return nccl_result(status, "ncclCommWindowDeregister");
 }
 NCCL_ALIAS(ncclCommWindowDeregister);
 
 ncclResult_t ncclWinGetUserPtr(ncclComm_t comm, ncclWindow_t window, void **ptr) {
   ncclResult_t result = nccl_handle_check(comm, "ncclWinGetUserPtr");
+  if (result == ncclSuccess) result = check_window(window, "ncclWinGetUserPtr");
   if (result != ncclSuccess) return result;
-  if (window == NULL || ptr == NULL) {
-    return nccl_fail(ncclInvalidArgument, "ncclWinGetUserPtr: %s is NULL",
-                     window == NULL ? "win" : "the output");
+  if (ptr == NULL) {
+    return nccl_fail(ncclInvalidArgument, "ncclWinGetUserPtr: the output is NULL");
   }
   *ptr = window->ptr;
   return ncclSuccess;
@@ -200,15 +216,13 @@ ncclResult_t ncclWinGetUserPtr(ncclComm_t comm, ncclWindow_t window, void **ptr)
 NCCL_ALIAS(ncclWinGetUserPtr);
 
 /* This rank's own memory at the offset; that of others cannot be mapped by a program. */
-static ncclResult_t own_pointer(ncclWindow_t window, size_t offset, bool own, void **ptr,
+static ncclResult_t own_pointer(ncclWindow_t window, size_t offset, int rank, int own, void **ptr,
                                 const char *function) {
-  if (window == NULL || ptr == NULL || offset > window->bytes) {
+  if (ptr == NULL || offset > window->bytes) {
     return nccl_fail(ncclInvalidArgument, "%s: %s", function,
-                     window == NULL ? "the window is NULL"
-                     : ptr == NULL  ? "the output is NULL"
-                                    : "the offset is beyond the window's end");
+                     ptr == NULL ? "the output is NULL" : "the offset is beyond the window's end");
   }
-  if (!own) {
+  if (rank != own) {
     return nccl_fail(ncclInvalidUsage, "%s: this library gives no access to other ranks' windows",
                      function);
   }
@@ -217,12 +231,17 @@ static ncclResult_t own_pointer(ncclWindow_t window, size_t offset, bool own, vo
 }
 
 ncclResult_t ncclGetLsaDevicePointer(ncclWindow_t window, size_t offset, int lsa_rank, void **ptr) {
-  return own_pointer(window, offset, lsa_rank == 0, ptr, "ncclGetLsaDevicePointer");
+  const char *function = "ncclGetLsaDevicePointer";
+  ncclResult_t result = check_window(window, function);
+  return result != ncclSuccess ? result : own_pointer(window, offset, lsa_rank, 0, ptr, function);
 }
 NCCL_ALIAS(ncclGetLsaDevicePointer);
 
 ncclResult_t ncclGetPeerDevicePointer(ncclWindow_t window, size_t offset, int peer, void **ptr) {
-  bool own = window != NULL && peer == window->comm->rank;
-  return own_pointer(window, offset, own, ptr, "ncclGetPeerDevicePointer");
+  const char *function = "ncclGetPeerDevicePointer";
+  ncclResult_t result = check_window(window, function);
+  if (result == ncclSuccess) result = nccl_handle_check(window->comm, function);
+  if (result != ncclSuccess) return result;
+  return own_pointer(window, offset, peer, window->comm->rank, ptr, function);
 }
 NCCL_ALIAS(ncclGetPeerDevicePointer);
