@@ -13,6 +13,7 @@
 #define SLOTS_MAX ((size_t)1 << 16)
 #define SLOTS_MIN ((size_t)1 << 11)
 #define LINE_BYTES 64
+#define WORD_BYTES sizeof(uint64_t)
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/lsan_interface.h>
@@ -74,7 +75,8 @@ static coll_status_t add_slot(base_handles_t *handles, size_t used, void **objec
   if (mprotect(page, bytes, PROT_READ | PROT_WRITE) != 0) {
     return base_fail_errno(COLL_ERROR_MEMORY, "no memory for more %s", handles->what);
   }
-  atomic_store_explicit(&handles->used, used + handles->slot_bytes, memory_order_relaxed);
+  atomic_store_explicit(&handles->used_words, (used + handles->slot_bytes) / WORD_BYTES,
+                        memory_order_relaxed);
   *object = slot;
   return COLL_OK;
 }
@@ -88,7 +90,7 @@ static void *take_oldest(base_handles_t *handles) {
 
 static coll_status_t take(base_handles_t *handles, void **object) {
   if (handles->slot_count == 0) COLL_TRY(reserve(handles));
-  size_t used = atomic_load_explicit(&handles->used, memory_order_relaxed);
+  size_t used = WORD_BYTES * atomic_load_explicit(&handles->used_words, memory_order_relaxed);
   bool is_old = handles->freed > 0 &&
                 handles->made - handles->slots[handles->oldest].freed_at >= HANDLES_BEFORE_REUSE;
   if (!is_old && used < handles->slot_count * handles->slot_bytes)

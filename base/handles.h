@@ -29,9 +29,9 @@ typedef struct base_handles {
   size_t object_bytes;
   const char *what; /* "communicators", for errors */
 
-  /* Written by holders of the lock (handles.c), read by all. Objects were made in the first `used`
-   * bytes. */
-  _Atomic uintptr_t first, used;
+  /* Written by holders of the lock (handles.c), read by all. Objects were made in so many words of
+   * 8 bytes from `first` on. */
+  _Atomic uintptr_t first, used_words;
 
   /* The fields below belong to the holder of the lock. */
   size_t slot_bytes, slot_count; /* slot_count 0: nothing is reserved yet */
@@ -53,9 +53,11 @@ void base_handles_free(base_handles_t *handles, void *object);
  * read. */
 static inline bool base_handles_has(const base_handles_t *handles, const void *handle) {
   /* relaxed: whoever has a handle has it from the thread that made it */
-  uintptr_t used = atomic_load_explicit(&handles->used, memory_order_relaxed);
-  uintptr_t first = atomic_load_explicit(&handles->first, memory_order_relaxed);
-  return (uintptr_t)handle - first < used && (uintptr_t)handle % sizeof(uint64_t) == 0;
+  uintptr_t used = atomic_load_explicit(&handles->used_words, memory_order_relaxed);
+  uintptr_t offset =
+      (uintptr_t)handle - atomic_load_explicit(&handles->first, memory_order_relaxed);
+  /* rotated, so that an offset that is no multiple of 8 becomes a large number */
+  return (offset >> 3 | offset << (8 * sizeof offset - 3)) < used;
 }
 
 #endif
