@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "base/options.h"
+#include "base/tool.h"
 #include "bench/accuracy_case.h"
 #include "libtrain/common/random.h"
 
@@ -201,7 +202,7 @@ static coll_status_t run_all(const settings_t *settings, accuracy_t *all) {
   return accuracy_finish(all);
 }
 
-int main(int argc, char **argv) {
+static int run_tool(int argc, char **argv) {
   settings_t s = {.dtype = TRAIN_BFLOAT16, .shapes = 200, .threads = 2, .seed = 1};
   const base_option_t table[] = {
       {'d', "dtype", BASE_OPTION_WORD, &s.dtype, "NAME", "element type", 0, 0, dtypes},
@@ -228,9 +229,13 @@ int main(int argc, char **argv) {
   }
   if (status == COLL_OK) {
     s.folder = argv[first];
-    status = run_all(&s, &all);
+    status = base_tool_input(run_all(&s, &all));
   }
-  if (status != COLL_OK) fprintf(stderr, "accuracy: %s\n", base_last_error());
+  int code = status == COLL_OK ? BASE_EXIT_DONE : base_tool_fail("accuracy", status);
   accuracy_close(&all);
-  return status == COLL_OK ? 0 : 1;
+  return code;
+}
+
+int main(int argc, char **argv) {
+  return base_tool_main("accuracy", run_tool, argc, argv);
 }

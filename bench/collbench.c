@@ -7,14 +7,13 @@
 
 #include "base/memory.h"
 #include "base/status.h"
+#include "base/tool.h"
 #include "bench/explain.h"
 #include "bench/report.h"
 #include "bench/routes.h"
 #include "bench/rows.h"
 #include "bench/runner.h"
 #include "bench/settings.h"
-
-enum { EXIT_WRONG = 1, EXIT_USAGE = 2 };
 
 /* Argument of the thread of a rank. */
 typedef struct rank_arguments {
@@ -173,17 +172,20 @@ static coll_status_t run_threads(const bench_settings_t *settings, bool *failed)
   return status;
 }
 
-int main(int argc, char **argv) {
+static int run_tool(int argc, char **argv) {
   bench_settings_t settings;
   bool help_printed = false, failed = false;
-  if (bench_settings_parse(argc, argv, &settings, &help_printed) != COLL_OK) {
-    if (is_rank_zero()) fprintf(stderr, "collbench: %s\n", base_last_error());
-    return EXIT_USAGE;
+  coll_status_t status = bench_settings_parse(argc, argv, &settings, &help_printed);
+  if (status != COLL_OK) {
+    return is_rank_zero() ? base_tool_fail("collbench", status) : BASE_EXIT_USAGE;
   }
-  if (help_printed) return 0;
-  coll_status_t status =
-      settings.threads > 0 ? run_threads(&settings, &failed) : run_process(&settings, &failed);
-  if (status != COLL_OK) fprintf(stderr, "collbench: %s\n", base_last_error());
+  if (help_printed) return BASE_EXIT_DONE;
+  status = settings.threads > 0 ? run_threads(&settings, &failed) : run_process(&settings, &failed);
   bench_settings_free(&settings);
-  return status != COLL_OK || failed ? EXIT_WRONG : 0;
+  if (status != COLL_OK) return base_tool_fail("collbench", base_tool_input(status));
+  return failed ? BASE_EXIT_FAILED : BASE_EXIT_DONE;
+}
+
+int main(int argc, char **argv) {
+  return base_tool_main("collbench", run_tool, argc, argv);
 }

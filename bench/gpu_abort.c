@@ -9,8 +9,10 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/options.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "base/tool.h"
 #include "bench/collectives.h"
 #include "bench/gpu.h"
 
@@ -78,23 +80,37 @@ static void *run_rank(void *argument) {
   return NULL;
 }
 
-int main(int argc, char **argv) {
+static coll_status_t parse(int argc, char **argv, int64_t *count, bool *helped) {
+  const base_command_t command = {
+      .name = "gpu_abort",
+      .usage = "RANKS",
+      .summary =
+          "Aborts a communicator of GPUs in the middle of a call. Prints how long the "
+          "slowest rank took to\nreturn, in milliseconds."};
+  int first;
+  COLL_TRY(base_options_parse(&command, argc, argv, &first, helped));
+  if (*helped) return COLL_OK;
+  if (first + 1 == argc && base_text_integer(argv[first], 2, RANKS_MAX, count)) return COLL_OK;
+  return base_fail(COLL_ERROR_INVALID, "give the number of ranks, from 2 to %d", RANKS_MAX);
+}
+
+static int run_tool(int argc, char **argv) {
   static rank_t ranks[RANKS_MAX];
   static coll_comm_t comms[RANKS_MAX];
   pthread_t threads[RANKS_MAX];
-  int64_t count;
-  if (argc != 2 || !base_text_integer(argv[1], 2, RANKS_MAX, &count)) {
-    fputs("gpu_abort: RANKS\n", stderr);
-    return 2;
-  }
+  int64_t count = 0;
+  bool helped = false;
+  coll_status_t status = parse(argc, argv, &count, &helped);
+  if (status != COLL_OK) return base_tool_fail("gpu_abort", status);
+  if (helped) return BASE_EXIT_DONE;
   if (bench_take_error(NULL, coll_comm_create_local((int)count, comms)) != COLL_OK) {
-    fprintf(stderr, "gpu_abort: %s\n", base_last_error());
-    return 1;
+    return base_tool_fail("gpu_abort", COLL_ERROR_SYSTEM);
   }
   pthread_barrier_init(&connected, NULL, (unsigned)count);
   for (int i = 0; i < (int)count; i++) {
     ranks[i] = (rank_t){.rank = i, .comm = comms[i]};
-    if (pthread_create(&threads[i], NULL, run_rank, &ranks[i]) != 0) return 1;
+    if (pthread_create(&threads[i], NULL, run_rank, &ranks[i]) == 0) continue;
+    return base_tool_fail("gpu_abort", base_fail(COLL_ERROR_SYSTEM, "cannot start a thread"));
   }
   uint64_t latest_ns = 0;
   for (int i = 0; i < (int)count; i++) {
@@ -102,5 +118,9 @@ int main(int argc, char **argv) {
     if (ranks[i].returned_ns > latest_ns) latest_ns = ranks[i].returned_ns;
   }
   printf("%.3f\n", latest_ns > aborted_ns ? (double)(latest_ns - aborted_ns) * 1e-6 : 0.0);
-  return 0;
+  return BASE_EXIT_DONE;
+}
+
+int main(int argc, char **argv) {
+  return base_tool_main("gpu_abort", run_tool, argc, argv);
 }

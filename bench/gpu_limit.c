@@ -12,8 +12,10 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/options.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "base/tool.h"
 #include "bench/gpu.h"
 
 #define GPUS_MAX 64
@@ -76,17 +78,33 @@ static coll_status_t measure(side_t sides[], int count, size_t bytes, int copies
   return COLL_OK;
 }
 
-int main(int argc, char **argv) {
-  static side_t sides[GPUS_MAX];
-  uint64_t bytes;
-  int64_t copies;
-  int count = 0;
-  if (argc != 3 || !base_text_bytes(argv[1], &bytes) || bytes < 8 ||
-      !base_text_integer(argv[2], 1, 1000000, &copies)) {
-    fputs("gpu_limit: BYTES COPIES\n", stderr);
-    return 2;
+static coll_status_t parse(int argc, char **argv, uint64_t *bytes, int64_t *copies, bool *helped) {
+  const base_command_t command = {
+      .name = "gpu_limit",
+      .usage = "BYTES COPIES",
+      .summary =
+          "Times copies of so many bytes within the GPUs and between them, by the driver. "
+          "Prints JSON."};
+  int first;
+  COLL_TRY(base_options_parse(&command, argc, argv, &first, helped));
+  if (*helped) return COLL_OK;
+  if (first + 2 == argc && base_text_bytes(argv[first], bytes) && *bytes >= 8 &&
+      base_text_integer(argv[first + 1], 1, 1000000, copies)) {
+    return COLL_OK;
   }
-  coll_status_t status = bench_gpu_count(&count);
+  return base_fail(COLL_ERROR_INVALID, "give bytes, at least 8, and a number of copies");
+}
+
+static int run_tool(int argc, char **argv) {
+  static side_t sides[GPUS_MAX];
+  uint64_t bytes = 0;
+  int64_t copies = 0;
+  int count = 0;
+  bool helped = false;
+  coll_status_t status = parse(argc, argv, &bytes, &copies, &helped);
+  if (status != COLL_OK) return base_tool_fail("gpu_limit", status);
+  if (helped) return BASE_EXIT_DONE;
+  status = bench_gpu_count(&count);
   if (count > GPUS_MAX) count = GPUS_MAX;
   if (status == COLL_OK) status = measure(sides, count, (size_t)bytes, (int)copies);
   for (int i = 0; i < count; i++) {
@@ -95,7 +113,9 @@ int main(int argc, char **argv) {
     bench_gpu_free(sides[i].to);
     bench_gpu_close(&sides[i].gpu);
   }
-  if (status == COLL_OK) return 0;
-  fprintf(stderr, "gpu_limit: %s\n", base_last_error());
-  return status == COLL_ERROR_UNSUPPORTED ? 2 : 1;
+  return status == COLL_OK ? BASE_EXIT_DONE : base_tool_fail("gpu_limit", base_tool_input(status));
+}
+
+int main(int argc, char **argv) {
+  return base_tool_main("gpu_limit", run_tool, argc, argv);
 }

@@ -14,6 +14,7 @@
 #include "base/options.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "base/tool.h"
 #include "bench/collectives.h"
 #include "bench/limit_rank.h"
 
@@ -21,26 +22,29 @@
 
 static void run_as_rank(const limit_settings_t *settings, int number, void *memory) {
   coll_status_t status = limit_rank_run(settings, number, memory);
-  if (status != COLL_OK) fprintf(stderr, "limit: rank %d: %s\n", number, base_last_error());
-  _exit(status == COLL_OK ? 0 : 1);
+  char name[32];
+  snprintf(name, sizeof name, "limit: rank %d", number);
+  _exit(status == COLL_OK ? BASE_EXIT_DONE : base_tool_fail(name, base_tool_input(status)));
 }
 
-/* Waits for all ranks. When the first one fails, kills the others, which would wait for it. */
-static bool wait_for_ranks(const pid_t *pids, int count) {
-  bool good = true;
+/* Waits for all ranks. When the first one fails, kills the others, which would wait for it. Returns
+ * the exit code: for rank 0 whose output nobody reads that of a shell. */
+static int wait_for_ranks(const pid_t *pids, int count) {
+  int code = BASE_EXIT_DONE;
   for (int left = count; left > 0; left--) {
     int status;
     pid_t ended = wait(&status);
     if (ended >= 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0) continue;
-    for (int i = 0; good && i < count; i++) {
+    for (int i = 0; code == BASE_EXIT_DONE && i < count; i++) {
       if (pids[i] != ended) kill(pids[i], SIGKILL);
     }
-    good = false;
+    bool by_pipe = ended >= 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE;
+    if (code == BASE_EXIT_DONE) code = by_pipe ? 128 + SIGPIPE : BASE_EXIT_FAILED;
   }
-  return good;
+  return code;
 }
 
-static coll_status_t run(const limit_settings_t *settings, bool *good) {
+static coll_status_t run(const limit_settings_t *settings, int *code) {
   pid_t pids[LIMIT_RANKS_MAX];
   size_t bytes;
   COLL_TRY(limit_memory_bytes(settings, &bytes));
@@ -62,7 +66,7 @@ static coll_status_t run(const limit_settings_t *settings, bool *good) {
   if (status != COLL_OK) {
     for (int i = 0; i < started; i++) kill(pids[i], SIGKILL);
   }
-  *good = wait_for_ranks(pids, started);
+  *code = wait_for_ranks(pids, started);
   munmap(memory, bytes);
   return status;
 }
@@ -121,17 +125,18 @@ static coll_status_t parse(int argc, char **argv, limit_settings_t *settings, bo
   return parse_list("--cpus", cpus, settings->cpus, &settings->cpu_count);
 }
 
-int main(int argc, char **argv) {
+static int run_tool(int argc, char **argv) {
   limit_settings_t settings = {0};
-  bool help_printed = false, good = false;
-  if (parse(argc, argv, &settings, &help_printed) != COLL_OK) {
-    fprintf(stderr, "limit: %s\n", base_last_error());
-    return 2;
+  bool help_printed = false;
+  int code = BASE_EXIT_DONE;
+  coll_status_t status = parse(argc, argv, &settings, &help_printed);
+  if (status == COLL_OK && !help_printed) {
+    status = base_tool_input(run(&settings, &code));
   }
-  if (help_printed) return 0;
-  if (run(&settings, &good) != COLL_OK) {
-    fprintf(stderr, "limit: %s\n", base_last_error());
-    return 1;
-  }
-  return good ? 0 : 1;
+  if (status != COLL_OK) return base_tool_fail("limit", status);
+  return code;
+}
+
+int main(int argc, char **argv) {
+  return base_tool_main("limit", run_tool, argc, argv);
 }

@@ -9,6 +9,7 @@
 
 #include "base/status.h"
 #include "base/text.h"
+#include "base/tool.h"
 #include "bench/limit_links.h"
 #include "bench/limit_moves.h"
 #include "bench/peers/measure.h"
@@ -148,8 +149,9 @@ static int run(command_t *command, const limit_links_t *links) {
   cpu_set_t cores;
   limit_moves_t moves;
   int tried;
-  if (integer_of("BENCH_VARIANTS", VARIANTS, VARIANTS, &tried) != COLL_OK) return 2;
-  if (limit_moves_make(links, largest_size(command), &moves) != COLL_OK) return 1;
+  coll_status_t status = integer_of("BENCH_VARIANTS", VARIANTS, VARIANTS, &tried);
+  if (status == COLL_OK) status = limit_moves_make(links, largest_size(command), &moves);
+  if (status != COLL_OK) return base_tool_fail("limit_net", status);
   bool known = sched_getaffinity(0, sizeof cores, &cores) == 0;
   moves.yields = !known || links->ranks > CPU_COUNT(&cores);
   int code = 0;
@@ -173,16 +175,20 @@ static coll_status_t open_links(limit_links_t *links) {
   return limit_links_open(addresses, port, rank, ranks, links);
 }
 
-int main(int argc, char **argv) {
+static int run_tool(int argc, char **argv) {
   command_t command;
   limit_links_t links = {0};
   if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
-    return fputs(usage, stdout) == EOF;
+    fputs(usage, stdout);
+    return BASE_EXIT_DONE;
   }
   coll_status_t status = parse(argc, argv, &command);
   if (status == COLL_OK) status = open_links(&links);
-  int code = status == COLL_OK ? run(&command, &links) : 2;
-  if (code != 0) fprintf(stderr, "limit_net: %s\n", base_last_error());
+  int code = status == COLL_OK ? run(&command, &links) : base_tool_fail("limit_net", status);
   limit_links_close(&links);
   return code;
+}
+
+int main(int argc, char **argv) {
+  return base_tool_main("limit_net", run_tool, argc, argv);
 }

@@ -5,10 +5,19 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "base/tool.h"
 #include "bench/collectives.h"
 
 #define PROGRESS_ROWS_MIN 20
 #define ALGO_WIDTH 22
+
+/* Lost standard output is said at once: the rest of the run may take long. */
+static void flush(const bench_report_t *report) {
+  if (report->out == stdout)
+    (void)base_tool_flush();
+  else
+    (void)fflush(report->out);
+}
 
 static void print_settings(const bench_report_t *report) {
   const bench_settings_t *settings = report->settings;
@@ -131,7 +140,7 @@ static void print_row(bench_report_t *report, const bench_row_t *row,
   print_result(report, row, out_of_place);
   print_result(report, row, in_place);
   fputc('\n', report->out);
-  fflush(report->out);
+  flush(report);
 }
 
 static void count_result(bench_tally_t *tally, const bench_row_t *row, const bench_result_t *result,
@@ -160,7 +169,7 @@ static void end_part(bench_report_t *report) {
   } else {
     fprintf(report->out, " %12s %12s\n", "-", "-");
   }
-  fflush(report->out);
+  flush(report);
   report->part = (bench_tally_t){0};
 }
 
@@ -211,7 +220,7 @@ coll_status_t bench_report_end(bench_report_t *report) {
   } else {
     fputs("# Mean bus bandwidth: not timed\n", report->out);
   }
-  fflush(report->out);
+  flush(report);
   coll_status_t status = COLL_OK;
   if (report->output != NULL) {
     status = bench_json_output_end(report->output, report->all.wrong, mean_busbw(&report->all));

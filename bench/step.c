@@ -12,6 +12,7 @@
 #include "base/memory.h"
 #include "base/options.h"
 #include "base/text.h"
+#include "base/tool.h"
 #include "bench/step_limit.h"
 #include "bench/step_rank.h"
 #include "libtrain/files/model_file.h"
@@ -218,7 +219,7 @@ static coll_status_t measure(const settings_t *settings, step_rank_t *rank) {
   return settings->serve ? serve(settings, rank) : time_steps(settings, rank);
 }
 
-int main(int argc, char **argv) {
+static int run_tool(int argc, char **argv) {
   settings_t settings = {
       .step = {
           .preset = "gpt2", .batch = 4, .length = 64, .steps = 5, .bucket = TRAIN_BUCKET_BYTES}};
@@ -275,10 +276,12 @@ int main(int argc, char **argv) {
   step_rank_t rank = {0};
   coll_status_t status = base_options_parse(&command, argc, argv, &first, &help_printed);
   if (help_printed) return 0;
-  if (status == COLL_OK) status = measure(&settings, &rank);
-  if (status != COLL_OK && base_last_error()[0] != '\0') {
-    fprintf(stderr, "step: %s\n", base_last_error());
-  }
+  if (status == COLL_OK) status = base_tool_input(measure(&settings, &rank));
+  int code = status == COLL_OK ? BASE_EXIT_DONE : base_tool_fail("step", status);
   step_rank_close(&rank);
-  return status == COLL_OK ? 0 : 1;
+  return code;
+}
+
+int main(int argc, char **argv) {
+  return base_tool_main("step", run_tool, argc, argv);
 }

@@ -49,6 +49,12 @@ fail() {
   exit 1
 }
 
+# refuse MESSAGE: for a wrong command line.
+refuse() {
+  printf '%s: %s\n' "$program" "$*" >&2
+  exit 2
+}
+
 say() {
   local bold='' plain=''
   [ -t 1 ] && bold=$'\e[1m' plain=$'\e[0m'

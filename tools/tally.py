@@ -17,8 +17,14 @@ as passed; its first failure is printed, and "N flaky" stands at the end of the 
 """
 import argparse
 import json
+import os
 import re
 import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(ROOT, "bench"))
+
+from comparison import output  # noqa: E402
 
 LINES_SHOWN = 40
 TAP_CASE = re.compile(r"^(not )?ok\b[^#\n]*(# *skip)?", re.MULTILINE | re.IGNORECASE)
@@ -151,4 +157,5 @@ def main():
 
 
 if __name__ == "__main__":
+    output.check("tools/tally.py")
     sys.exit(main())

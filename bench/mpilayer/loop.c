@@ -152,7 +152,7 @@ static void measure(rows_t *r, const verb_t *verb, int is_nonblocking, int bytes
   if (r->rank != 0) return;
   printf("%s%s %d %.4f\n", is_nonblocking ? "i" : "", verb->name, bytes,
          (times[BATCH_COUNT / 2 - 1] + times[BATCH_COUNT / 2]) / 2);
-  fflush(stdout);
+  if (fflush(stdout) != 0) fail("cannot write to standard output", "");
 }
 
 static void measure_verb(rows_t *r, const char *name, const sizes_t *sizes, double time_ms) {

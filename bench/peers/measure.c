@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/status.h"
+#include "base/tool.h"
 #include "bench/buffer_layout.h"
 #include "bench/buffer_pool.h"
 #include "bench/collectives.h"
@@ -13,6 +14,8 @@
 #include "bench/rows.h"
 #include "bench/settings.h"
 #include "bench/timing.h"
+
+#define NAME_BYTES 512
 
 /* The state of a rank and of the row that it measures. */
 typedef struct session {
@@ -289,6 +292,7 @@ int peers_measure(int argc, char **argv, const peers_library_t *library) {
     bench_settings_free(&settings);
   }
   if (status == COLL_OK) return 0;
-  fprintf(stderr, "%s, rank %d: %s\n", library->name, library->rank, base_last_error());
-  return 1;
+  char name[NAME_BYTES];
+  snprintf(name, sizeof name, "%s, rank %d", library->name, library->rank);
+  return base_tool_fail(name, base_tool_input(status));
 }

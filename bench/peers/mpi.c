@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/tool.h"
 #include "bench/peers/measure.h"
 
 /* MPI's default error handler ends the program, so a code that is returned is MPI_SUCCESS. It is
@@ -70,7 +71,7 @@ static const char *max(void *context, double *values, int count) {
       MPI_Allreduce(MPI_IN_PLACE, values, count, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD));
 }
 
-int main(int argc, char **argv) {
+static int run_tool(int argc, char **argv) {
   char version[MPI_MAX_LIBRARY_VERSION_STRING];
   int length;
   MPI_Init(&argc, &argv);
@@ -88,4 +89,8 @@ int main(int argc, char **argv) {
   if (code != 0) MPI_Abort(MPI_COMM_WORLD, code);
   MPI_Finalize();
   return code;
+}
+
+int main(int argc, char **argv) {
+  return base_tool_main("peer-mpi", run_tool, argc, argv);
 }

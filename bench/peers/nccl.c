@@ -19,6 +19,7 @@
 #include "base/memory.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "base/tool.h"
 #include "bench/gpu.h"
 #include "bench/peers/measure.h"
 
@@ -26,12 +27,13 @@
 #define RANKS_MAX 1024
 #define VALUES_MAX 16
 
-#define FUNCTIONS(X)                                                                             \
-  X(ncclGetVersion)                                                                              \
-  X(ncclGetErrorString)                                                                          \
-  X(ncclGetLastError) X(ncclGetUniqueId) X(ncclCommInitRank) X(ncclCommDestroy) X(ncclCommAbort) \
-      X(ncclAllReduce) X(ncclReduce) X(ncclReduceScatter) X(ncclAllGather) X(ncclBroadcast)      \
-          X(ncclSend) X(ncclRecv) X(ncclGroupStart) X(ncclGroupEnd)
+#define FUNCTIONS(X)                                                                               \
+  X(ncclGetVersion)                                                                                \
+  X(ncclGetErrorString)                                                                            \
+  X(ncclGetLastError)                                                                              \
+  X(ncclGetUniqueId) X(ncclCommInitRank) X(ncclCommDestroy) X(ncclCommAbort) X(ncclAllReduce)      \
+      X(ncclReduce) X(ncclReduceScatter) X(ncclAllGather) X(ncclBroadcast) X(ncclSend) X(ncclRecv) \
+          X(ncclGroupStart) X(ncclGroupEnd)
 
 static struct nccl {
 #define MEMBER(name) __typeof__(&name) name;
@@ -247,7 +249,7 @@ static int fail(const char *text) {
   return 2;
 }
 
-int main(int argc, char **argv) {
+static int run_tool(int argc, char **argv) {
   int64_t rank = 0, ranks;
   bool threads = argc > 2 && strcmp(argv[2], "threads") == 0;
   int used = threads ? 4 : 5;
@@ -266,4 +268,8 @@ int main(int argc, char **argv) {
   if (!exchanged) return fail("cannot exchange the id");
   run_rank(&first);
   return first.code;
+}
+
+int main(int argc, char **argv) {
+  return base_tool_main("peer-nccl", run_tool, argc, argv);
 }

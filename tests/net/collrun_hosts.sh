@@ -66,9 +66,9 @@ PATH="$dir/bin:$PATH" run 0 --hosts a,b sh -c 'printf "%s\n" "$1" "it'"'"'s"' - 
   [ "$(sort -u asked | tr '\n' ' ')" = 'a b ' ]
 ok "ssh is the default, and a remote shell gets the words as they are"
 
-run 2 --hosts a,b --agent 'false' true && grep -q 'host a: its agent could not run collrun' err
+run 1 --hosts a,b --agent 'false' true && grep -q 'host a: its agent could not run collrun' err
 ok "an agent that does not work"
-run 2 --hosts a,b --agent 'no-such-agent {host}' true && grep -q 'no-such-agent: No such file' err
+run 1 --hosts a,b --agent 'no-such-agent {host}' true && grep -q 'no-such-agent: No such file' err
 ok "an agent that does not exist"
 run 2 --hosts a:x true && grep -q "host a has 'x' ranks" err &&
   run 2 --hosts a,a true && grep -q 'host a is named twice' err &&
@@ -76,8 +76,8 @@ run 2 --hosts a:x true && grep -q "host a has 'x' ranks" err &&
   grep -q "a host's name has" err
 ok "hosts that are written wrong"
 printf 'a\nb slot=3\n' >hosts
-run 2 --hostfile hosts true && grep -q "hosts:2: 'slot=3' is not understood" err &&
-  run 2 --hostfile missing true && grep -q 'missing: No such file' err
+run 1 --hostfile hosts true && grep -q "hosts:2: 'slot=3' is not understood" err &&
+  run 1 --hostfile missing true && grep -q 'missing: No such file' err
 ok "a file of hosts that is wrong"
 run 2 -n 3 --hosts a,b true && grep -q 'the hosts have 2 ranks' err
 ok "another number of ranks than the hosts have"

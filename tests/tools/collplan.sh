@@ -14,13 +14,15 @@ run() {
   [ "$got" -eq "$wanted" ] || { echo "# exit code $got, wanted $wanted"; return 1; }
 }
 
-# refused SENTENCE COLLPLAN-ARGUMENTS...: true if collplan exits with 2, prints nothing but that
-# one sentence, and names itself.
-refused() {
-  sentence=$1
-  shift
-  run 2 "$@" && [ "$(wc -l <err)" = 1 ] && grep -qF "collplan: $sentence" err
+# ends CODE SENTENCE COLLPLAN-ARGUMENTS...: true if collplan exits with CODE, prints nothing but
+# that one sentence, and names itself.
+ends() {
+  code=$1 sentence=$2
+  shift 2
+  run "$code" "$@" && [ "$(wc -l <err)" = 1 ] && grep -qF "collplan: $sentence" err
 }
+refused() { ends 2 "$@"; } # a wrong command line
+failed() { ends 1 "$@"; }  # a wrong file, or one that cannot be read or written
 
 is_xml() { python3 -c 'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' "$1"; }
 
@@ -118,9 +120,9 @@ refused "-n 0: give a whole number from 1 to 4096" show allreduce -n 0 &&
   refused "--rank 4: the plan has ranks 0 to 3" show allreduce --rank 4
 ok "rank counts out of range"
 
-refused "cannot open no.plan: No such file" show no.plan &&
-  refused "cannot read .: Is a directory" verify . &&
-  refused "cannot write no/x.svg: No such file" show allreduce --svg no/x.svg
+failed "cannot open no.plan: No such file" show no.plan &&
+  failed "cannot read .: Is a directory" verify . &&
+  failed "cannot write no/x.svg: No such file" show allreduce --svg no/x.svg
 ok "files that are not there"
 
 echo original >old.svg
@@ -128,8 +130,8 @@ refused "a picture of " show alltoall -n 300 --svg old.svg && [ "$(cat old.svg)"
 ok "a picture too large to read leaves the file alone"
 
 "$collplan" list >/dev/full 2>err
-[ $? -eq 2 ] && grep -q 'cannot write to standard output' err &&
-  { "$collplan" show allreduce >/dev/full 2>err; [ $? -eq 2 ]; }
+[ $? -eq 1 ] && grep -q 'cannot write to standard output' err &&
+  { "$collplan" show allreduce >/dev/full 2>err; [ $? -eq 1 ]; }
 ok "a full disk is a failure"
 
 cat >typo.plan <<END
@@ -149,10 +151,10 @@ END
 sed 's/sned 1/send 5/' typo.plan >peer.plan
 printf '\177ELF\0\0' >binary.plan
 : >empty.plan
-refused "typo.plan:11: expected a step, 'rank', 'lane' or 'end', found 'sned'" show typo.plan &&
-  refused "peer.plan:11: expected a rank from 0 to 1, found '5'" verify peer.plan &&
-  refused "binary.plan:1: " show binary.plan &&
-  refused "empty.plan:1: the file is empty" show empty.plan
+failed "typo.plan:11: expected a step, 'rank', 'lane' or 'end', found 'sned'" show typo.plan &&
+  failed "peer.plan:11: expected a rank from 0 to 1, found '5'" verify peer.plan &&
+  failed "binary.plan:1: " show binary.plan &&
+  failed "empty.plan:1: the file is empty" show empty.plan
 ok "malformed files are named with the line"
 
 cat >stuck.plan <<END
@@ -174,7 +176,7 @@ rank 1
 end
 END
 run 1 verify stuck.plan && grep -q 'deadlock: rank 0 lane 0 step 0 (wait)' err &&
-  refused "the plan deadlocks after 0 of its 4 steps" show stuck.plan --svg stuck.svg &&
+  failed "the plan deadlocks after 0 of its 4 steps" show stuck.plan --svg stuck.svg &&
   [ ! -e stuck.svg ]
 ok "a plan that deadlocks is rejected, and not drawn"
 
@@ -183,7 +185,7 @@ run 0 show allreduce --algo ring -n 2 && cp out whole.plan && bytes=$(wc -c <who
 cut=0
 while [ "$cut" -lt $((bytes - 1)) ]; do
   head -c "$cut" whole.plan >cut.plan
-  run 2 show cut.plan || bad=$((bad + 1))
+  run 1 show cut.plan || bad=$((bad + 1))
   cut=$((cut + 1))
 done
 [ "$bad" = 0 ]

@@ -17,12 +17,14 @@ run() {
   [ "$got" -eq "$wanted" ] || { echo "# exit code $got, wanted $wanted"; return 1; }
 }
 
-# refused SENTENCE ARGUMENTS...: true if it exits with 2, prints nothing but that one sentence.
-refused() {
-  sentence=$1
-  shift
-  run 2 "$@" && [ ! -s out ] && [ "$(wc -l <err)" = 1 ] && grep -qF "$sentence" err
+# ends CODE SENTENCE ARGUMENTS...: true if it exits with CODE, prints nothing but that one sentence.
+ends() {
+  code=$1 sentence=$2
+  shift 2
+  run "$code" "$@" && [ ! -s out ] && [ "$(wc -l <err)" = 1 ] && grep -qF "$sentence" err
 }
+refused() { ends 2 "$@"; } # a wrong command line
+failed() { ends 1 "$@"; }  # a wrong file
 
 is_xml() { python3 -c 'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' "$1"; }
 
@@ -78,8 +80,8 @@ refused 'a picture of 17 hosts cannot be read' allreduce --algo tree -n 17 --top
 ok "too many hosts are refused"
 
 topo laptop --hosts 2 --fabric rail | sed 's/"host"/"hots"/' >bad.json
-refused "did you mean 'host'?" allreduce -n 2 --topology bad.json &&
-  refused 'cannot open' allreduce --topology none.json &&
+failed "did you mean 'host'?" allreduce -n 2 --topology bad.json &&
+  failed 'cannot open' allreduce --topology none.json &&
   refused 'give the machines by --topology FILE' allreduce
 ok "wrong files are named"
 

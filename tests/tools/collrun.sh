@@ -176,9 +176,9 @@ run 126 -n 2 "$dir" && one_line
 ok "a folder instead of a program"
 run 2 -n 1 --prefix --output logs true && one_line
 ok "--prefix with --output"
-run 2 -n 1 --output plain true && one_line
+run 1 -n 1 --output plain true && one_line
 ok "--output names a file"
-run 2 -n 1 --output no/such/folder true && one_line
+run 1 -n 1 --output no/such/folder true && one_line
 ok "--output cannot be made"
 run 0 --help && grep -q 'collrun -n' out && [ ! -s err ]
 ok "--help"
@@ -204,7 +204,7 @@ s = socket.socket(); s.bind(("", 0)); s.listen()
 print(s.getsockname()[1], flush=True); time.sleep(200)' >port &
   holder=$!
   eventually lines_in port 1
-  run 2 -n 1 --port "$(cat port)" true && one_line && grep -q 'in use' err
+  run 1 -n 1 --port "$(cat port)" true && one_line && grep -q 'in use' err
   ok "a port in use"
   kill $holder
 fi

@@ -4,11 +4,10 @@
 
 #include "algo/algo.h"
 #include "base/options.h"
+#include "base/tool.h"
 #include "plan/plan.h"
 
 #define COLLPLAN_WORDS_MAX 64
-#define COLLPLAN_EXIT_REJECTED 1 /* a plan was not proved */
-#define COLLPLAN_EXIT_USAGE 2
 
 /* Each runs with argv[0] as its own name and returns the exit code. */
 int collplan_list(int argc, char **argv);
@@ -19,9 +18,6 @@ int collplan_table(int argc, char **argv);
 int collplan_draw(int argc, char **argv);
 int collplan_import(int argc, char **argv);
 int collplan_export(int argc, char **argv);
-
-/* Prints the last error as "collplan: sentence" and returns COLLPLAN_EXIT_USAGE. */
-int collplan_fail(void);
 
 /* Parses options and positional arguments in any order; words[] receives the positional ones. */
 coll_status_t collplan_parse(const base_command_t *command, int argc, char **argv,

@@ -10,12 +10,6 @@
 #include "plan/text.h"
 #include "tools/collplan/collplan.h"
 
-int collplan_fail(void) {
-  fflush(stdout);
-  fprintf(stderr, "collplan: %s\n", base_last_error());
-  return COLLPLAN_EXIT_USAGE;
-}
-
 coll_status_t collplan_parse(const base_command_t *command, int argc, char **argv,
                              const char *words[COLLPLAN_WORDS_MAX], size_t *word_count,
                              bool *helped) {
@@ -50,14 +44,16 @@ static coll_status_t cannot_open(const char *file_name) {
   bool looks_like_file = strpbrk(file_name, "./") != NULL;
   if (error == ENOENT && !looks_like_file) return base_collective_find(file_name, &collective);
   errno = error;
-  return base_fail_errno(COLL_ERROR_INVALID, "cannot open %s", file_name);
+  return base_tool_input(base_fail_errno(COLL_ERROR_SYSTEM, "cannot open %s", file_name));
 }
 
 coll_status_t collplan_load(const char *file_name, plan_t **plan) {
-  if (strcmp(file_name, "-") == 0) return plan_text_read(stdin, "standard input", plan);
+  if (strcmp(file_name, "-") == 0) {
+    return base_tool_input(plan_text_read(stdin, "standard input", plan));
+  }
   FILE *in = fopen(file_name, "r");
   if (in == NULL) return cannot_open(file_name);
-  coll_status_t status = plan_text_read(in, file_name, plan);
+  coll_status_t status = base_tool_input(plan_text_read(in, file_name, plan));
   fclose(in);
   return status;
 }

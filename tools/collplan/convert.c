@@ -74,8 +74,8 @@ int collplan_import(int argc, char **argv) {
   if (status == COLL_OK && word_count != 1) {
     status = base_fail(COLL_ERROR_INVALID, "import: name one file (collplan import --help)");
   }
-  if (status == COLL_OK) status = import_file(words[0]);
-  return status == COLL_OK ? 0 : collplan_fail();
+  if (status == COLL_OK) status = base_tool_input(import_file(words[0]));
+  return status == COLL_OK ? BASE_EXIT_DONE : base_tool_fail("collplan", status);
 }
 
 /* ---- export ---------------------------------------------------------------------------------*/
@@ -103,7 +103,7 @@ static coll_status_t export(const request_t *request, const char *word) {
     return base_fail(COLL_ERROR_INVALID, "export: name the format, --msccl");
   }
   COLL_TRY(make_plan(request, word, &plan));
-  coll_status_t status = msccl_export(plan, stdout);
+  coll_status_t status = base_tool_input(msccl_export(plan, stdout));
   plan_free(plan);
   return status;
 }
@@ -141,5 +141,5 @@ int collplan_export(int argc, char **argv) {
                        "export: name one collective or plan file (collplan export --help)");
   }
   if (status == COLL_OK) status = export(&request, words[0]);
-  return status == COLL_OK ? 0 : collplan_fail();
+  return status == COLL_OK ? BASE_EXIT_DONE : base_tool_fail("collplan", status);
 }

@@ -59,7 +59,7 @@ static coll_status_t check_places(const request_t *request, const topo_graph_t *
 static coll_status_t place(request_t *request, int32_t ranks) {
   topo_graph_t *graph;
   int32_t *node_of = NULL;
-  COLL_TRY(topo_graph_load(request->topology, &graph));
+  COLL_TRY(base_tool_input(topo_graph_load(request->topology, &graph)));
   coll_status_t status = topo_place(graph, ranks, &request->placement);
   if (status == COLL_OK) status = check_places(request, graph);
   if (status == COLL_OK) {
@@ -201,5 +201,5 @@ int collplan_draw(int argc, char **argv) {
   plan_free(request.plan);
   topo_fabric_free(request.fabric);
   topo_placement_free(&request.placement);
-  return status == COLL_OK ? 0 : collplan_fail();
+  return status == COLL_OK ? BASE_EXIT_DONE : base_tool_fail("collplan", status);
 }

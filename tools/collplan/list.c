@@ -109,5 +109,5 @@ int collplan_list(int argc, char **argv) {
   }
   if (status == COLL_OK && word_count == 1) status = base_collective_find(words[0], &wanted);
   if (status == COLL_OK) status = list(wanted, as_json);
-  return status == COLL_OK ? 0 : collplan_fail();
+  return status == COLL_OK ? BASE_EXIT_DONE : base_tool_fail("collplan", status);
 }

@@ -1,8 +1,5 @@
 /* collplan: lists, prints, draws, verifies and converts the plans of collectives. */
-#include <stdio.h>
-#include <string.h>
-
-#include "base/text.h"
+#include "base/tool.h"
 #include "tools/collplan/collplan.h"
 
 static const char usage[] =
@@ -39,38 +36,16 @@ static const char usage[] =
     "collplan COMMAND --help says more. Exit codes: 0 done, 1 a plan was rejected, 2 wrong "
     "usage.\n";
 
-static const struct {
-  const char *name;
-  int (*run)(int argc, char **argv);
-} commands[] = {{"list", collplan_list},     {"show", collplan_show},    {"draw", collplan_draw},
-                {"verify", collplan_verify}, {"stats", collplan_stats},  {"table", collplan_table},
-                {"import", collplan_import}, {"export", collplan_export}};
+static const base_tool_command_t commands[] = {
+    {"list", collplan_list},     {"show", collplan_show},    {"draw", collplan_draw},
+    {"verify", collplan_verify}, {"stats", collplan_stats},  {"table", collplan_table},
+    {"import", collplan_import}, {"export", collplan_export}};
 
-enum { COMMANDS = sizeof commands / sizeof commands[0] };
-
-/* A failed write to standard output (disk full) is an error. */
-static int run(size_t command, int argc, char **argv) {
-  int code = commands[command].run(argc, argv);
-  if (code != 0 || (fflush(stdout) == 0 && !ferror(stdout))) return code;
-  fprintf(stderr, "collplan: cannot write to standard output\n");
-  return COLLPLAN_EXIT_USAGE;
+static int run(int argc, char **argv) {
+  return base_tool_dispatch("collplan", usage, commands, sizeof commands / sizeof commands[0], argc,
+                            argv);
 }
 
 int main(int argc, char **argv) {
-  if (argc < 2) {
-    fputs(usage, stderr);
-    return COLLPLAN_EXIT_USAGE;
-  }
-  if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-    fputs(usage, stdout);
-    return 0;
-  }
-  const char *names[COMMANDS];
-  for (size_t i = 0; i < COMMANDS; i++) {
-    if (strcmp(argv[1], commands[i].name) == 0) return run(i, argc - 1, argv + 1);
-    names[i] = commands[i].name;
-  }
-  fprintf(stderr, "collplan: no command '%s'; did you mean '%s'? (collplan --help)\n", argv[1],
-          base_text_nearest(argv[1], names, COMMANDS));
-  return COLLPLAN_EXIT_USAGE;
+  return base_tool_main("collplan", run, argc, argv);
 }

@@ -54,7 +54,12 @@ static coll_status_t draw(const plan_t *plan, const char *file_name) {
 }
 
 static coll_status_t print(const request_t *request, const plan_t *plan) {
-  if (request->svg != NULL) return draw(plan, request->svg);
+  coll_collective_t collective;
+  bool is_built = collplan_is_collective(request->word, &collective);
+  if (request->svg != NULL) {
+    coll_status_t status = draw(plan, request->svg);
+    return is_built ? status : base_tool_input(status);
+  }
   if (request->rank < 0) return plan_text_write(plan, stdout);
   if (request->rank >= plan->shape.size) {
     return base_fail(COLL_ERROR_INVALID, "--rank %d: the plan has ranks 0 to %d",
@@ -125,5 +130,5 @@ int collplan_show(int argc, char **argv) {
     request.word = words[0];
     status = show(&request);
   }
-  return status == COLL_OK ? 0 : collplan_fail();
+  return status == COLL_OK ? BASE_EXIT_DONE : base_tool_fail("collplan", status);
 }

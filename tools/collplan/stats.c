@@ -143,5 +143,5 @@ int collplan_stats(int argc, char **argv) {
   if (status == COLL_OK) status = collplan_layout(layout_text, (int32_t)ranks, &layout);
   if (status == COLL_OK) status = print_table(collective, (int32_t)ranks, (int32_t)root, layout);
   topo_layout_free(layout);
-  return status == COLL_OK ? 0 : collplan_fail();
+  return status == COLL_OK ? BASE_EXIT_DONE : base_tool_fail("collplan", status);
 }

@@ -230,13 +230,11 @@ int collplan_table(int argc, char **argv) {
   if (status == COLL_OK && word_count > 0) {
     status = base_fail(COLL_ERROR_INVALID, "table: takes no words (collplan table --help)");
   }
-  if (status != COLL_OK) return collplan_fail();
+  if (status != COLL_OK) return base_tool_fail("collplan", status);
   printf(head, BYTES);
   for (int c = 0; c < COLL_COLLECTIVE_COUNT && status == COLL_OK; c++) {
     status = print_collective((coll_collective_t)c);
   }
   if (status == COLL_OK) print_papers();
-  if (status == COLL_OK) return 0;
-  collplan_fail();
-  return COLLPLAN_EXIT_REJECTED;
+  return status == COLL_OK ? BASE_EXIT_DONE : base_tool_fail("collplan", base_tool_input(status));
 }

@@ -206,6 +206,6 @@ int collplan_verify(int argc, char **argv) {
   if (status == COLL_OK && helped) return 0;
   if (status == COLL_OK) status = prove_words(&request, words, word_count);
   free(request.sizes);
-  if (status != COLL_OK) return collplan_fail();
-  return request.rejected > 0 ? COLLPLAN_EXIT_REJECTED : 0;
+  if (status != COLL_OK) return base_tool_fail("collplan", status);
+  return request.rejected > 0 ? BASE_EXIT_FAILED : BASE_EXIT_DONE;
 }

@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/tool.h"
 #include "tools/collrun/output_forward.h"
 #include "tools/collrun/secret.h"
 #include "tools/collrun/stdin_forward.h"
@@ -114,11 +115,23 @@ static void name_child(const job_t *job, int child, char name[NAME_BYTES]) {
   }
 }
 
-/* Prints the first failure, unless a forwarded signal ended the rank. */
+/* SIGTERM, and SIGKILL after the grace period. */
+static void terminate_all(job_t *job) {
+  signal_all(job, SIGTERM);
+  signal_all(job, SIGCONT);
+  set_deadline(job, STAGE_TERM, job->settings->grace_ms);
+}
+
+/* Prints the first failure, unless a forwarded signal ended the rank. A rank whose reader is gone
+ * has not failed: the job ends with it, as any program does. */
 static void record_failure(job_t *job, int rank, const siginfo_t *end) {
   if (job->exit_code != 0) return;
   bool by_signal = end->si_code != CLD_EXITED;
   job->exit_code = by_signal ? 128 + end->si_status : end->si_status;
+  if (job->exit_code == 128 + SIGPIPE && base_tool_pipe_is_closed(STDOUT_FILENO)) {
+    terminate_all(job);
+    return;
+  }
   char name[NAME_BYTES];
   name_child(job, rank, name);
   if (by_signal && end->si_status != job->forwarded_signal) {
@@ -198,9 +211,7 @@ static void handle_deadline(job_t *job) {
   if (job->stage == STAGE_GRACE) {
     if (job->forwarded_signal == 0) print_table(job, false);
     print_running_ranks(job);
-    signal_all(job, SIGTERM);
-    signal_all(job, SIGCONT);
-    set_deadline(job, STAGE_TERM, job->settings->grace_ms);
+    terminate_all(job);
   } else {
     signal_all(job, SIGKILL);
     job->stage = STAGE_KILL;
@@ -229,9 +240,7 @@ static void handle_input(job_t *job) {
       "passes no input on (docker exec needs -i)");
   job->is_orphaned = true;
   job->forwarded_signal = SIGTERM;
-  signal_all(job, SIGTERM);
-  signal_all(job, SIGCONT);
-  set_deadline(job, STAGE_TERM, job->settings->grace_ms);
+  terminate_all(job);
 }
 
 static struct pollfd input_pollfd(const job_t *job) {
@@ -340,7 +349,7 @@ coll_status_t collrun_job_run(const collrun_settings_t *settings, const topo_mac
                .secret = {.listener = -1},
                .signals = -1};
   collrun_spawn_t spawn = {.settings = settings, .machine = machine, .address = *address};
-  int failed_code = 2;
+  int failed_code = BASE_EXIT_FAILED;
   coll_status_t status = allocate(&job);
   if (status != COLL_OK) goto free_memory;
   status = collrun_secret_open(settings->is_agent, settings->hosts.count == 0, &job.secret);

@@ -9,12 +9,13 @@
 #include <unistd.h>
 
 #include "base/handshake.h"
+#include "base/tool.h"
 #include "tools/collrun/job.h"
 #include "tools/collrun/layout.h"
 #include "tools/collrun/settings.h"
 
 /* Below the ports that Linux gives to programs that ask for any. */
-enum { EXIT_USAGE = 2, PORT_FIRST = 20000, PORT_COUNT = 12000, PORT_TRIES = 200 };
+enum { PORT_FIRST = 20000, PORT_COUNT = 12000, PORT_TRIES = 200 };
 
 /* Whether this process can listen on the port; errno otherwise. */
 static bool is_free(int port) {
@@ -110,17 +111,20 @@ static coll_status_t run(const collrun_settings_t *settings, int *exit_code) {
   return COLL_OK;
 }
 
-int main(int argc, char **argv) {
+static int run_tool(int argc, char **argv) {
   collrun_settings_t settings;
   bool help_printed;
-  int exit_code = EXIT_USAGE;
+  int exit_code = BASE_EXIT_DONE;
   coll_status_t status = collrun_settings_parse(argc, argv, &settings, &help_printed);
-  if (status == COLL_OK && help_printed) return 0;
-  if (status == COLL_OK) {
-    status = run(&settings, &exit_code);
+  if (status == COLL_OK && !help_printed) {
+    status = base_tool_input(run(&settings, &exit_code));
     collrun_settings_free(&settings);
   }
-  if (status != COLL_OK) fprintf(stderr, "collrun: %s\n", base_last_error());
-  fflush(stderr);
-  return exit_code;
+  if (status == COLL_OK) return exit_code;
+  int own_code = base_tool_fail("collrun", status);
+  return exit_code != BASE_EXIT_DONE ? exit_code : own_code;
+}
+
+int main(int argc, char **argv) {
+  return base_tool_main("collrun", run_tool, argc, argv);
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/memory.h"
+#include "base/tool.h"
 
 #define BLOCK_BYTES 65536
 /* A longer line is forwarded in parts, which bounds the memory for a line without an end. */
@@ -58,19 +59,30 @@ static coll_status_t forward_lines(collrun_output_t *output, const char *block, 
   return COLL_OK;
 }
 
+/* False if nobody reads any more. */
+static bool flush(collrun_output_t *output) {
+  bool is_written = output->to == stdout ? base_tool_flush() : fflush(output->to) == 0;
+  if (is_written) return true;
+  output->is_lost = true;
+  return !base_tool_pipe_is_closed(fileno(output->to));
+}
+
 coll_status_t collrun_output_forward(collrun_output_t *output) {
   char block[BLOCK_BYTES];
   ssize_t got = read(output->from, block, sizeof block);
-  coll_status_t status = got > 0 ? forward_lines(output, block, (size_t)got) : COLL_OK;
   bool is_open = got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR));
-  bool write_failed = fflush(output->to) != 0;
-  if (!is_open || write_failed || status != COLL_OK) close_source(output);
+  coll_status_t status = COLL_OK;
+  if (got > 0 && !output->is_lost) {
+    status = forward_lines(output, block, (size_t)got);
+    if (!flush(output)) is_open = false;
+  }
+  if (!is_open || status != COLL_OK) close_source(output);
   return status;
 }
 
 void collrun_output_close(collrun_output_t *output) {
-  if (output->partial_bytes > 0) write_line(output, "", 0);
-  if (output->to != NULL) fflush(output->to);
+  if (output->partial_bytes > 0 && !output->is_lost) write_line(output, "", 0);
+  if (output->to != NULL) flush(output);
   close_source(output);
   free(output->partial);
   *output = (collrun_output_t){.from = -1};

@@ -12,8 +12,9 @@
 #include "base/status.h"
 
 typedef struct collrun_output {
-  int from; /* non-blocking; owned; -1 after the end of the stream */
-  FILE *to; /* buffered; borrowed */
+  int from;     /* non-blocking; owned; -1 after the end of the stream */
+  FILE *to;     /* buffered; borrowed */
+  bool is_lost; /* writing to `to` has failed: what the rank writes is read and dropped */
   char prefix[16];
   char *partial; /* an unfinished line */
   size_t partial_bytes, capacity;
@@ -23,7 +24,8 @@ typedef struct collrun_output {
 void collrun_output_open(int from, FILE *to, int rank, collrun_output_t *output);
 
 /* Reads one block, forwards its lines and flushes. Closes the descriptor at the end of the stream,
- * or when writing to `to` fails; a rank that writes after that gets SIGPIPE. */
+ * and when `to` is a pipe that is closed; a rank that writes after that gets SIGPIPE. Lost standard
+ * output is reported once; the job goes on. */
 coll_status_t collrun_output_forward(collrun_output_t *output);
 
 /* Forwards an unfinished last line, closes and frees. */

@@ -6,6 +6,7 @@
 
 #include "base/knob.h"
 #include "base/options.h"
+#include "base/tool.h"
 #include "topo/map.h"
 
 #define RANKS_MAX 4096
@@ -98,7 +99,9 @@ static coll_status_t read_hosts(const raw_t *raw, collrun_settings_t *settings) 
     return base_fail(COLL_ERROR_INVALID, "--hosts and --hostfile exclude each other");
   }
   if (raw->hosts != NULL) COLL_TRY(collrun_hosts_parse(raw->hosts, &settings->hosts));
-  if (raw->hostfile != NULL) COLL_TRY(collrun_hosts_read(raw->hostfile, &settings->hosts));
+  if (raw->hostfile != NULL) {
+    COLL_TRY(base_tool_input(collrun_hosts_read(raw->hostfile, &settings->hosts)));
+  }
   settings->ranks = settings->hosts.count > 0 ? settings->hosts.ranks : (int)raw->ranks;
   if (raw->ranks == 0 || raw->ranks == settings->ranks) return COLL_OK;
   return base_fail(COLL_ERROR_INVALID, "-n %d, but the hosts have %d ranks: omit -n",

@@ -11,9 +11,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/tool.h"
+
 #define PATH_BYTES 4096
 
-enum { EXIT_USAGE = 2, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
+enum { EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
 
 /* The descriptors of one standard stream: in the child and in collrun. */
 typedef struct stream_pair {
@@ -140,7 +142,7 @@ static void exec_child(const collrun_spawn_t *spawn, int child, char **command,
  */
 static void die_with_parent(pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(EXIT_USAGE);
+  if (getppid() != parent) _exit(BASE_EXIT_FAILED);
 }
 
 static coll_status_t exec_failed(const char *program, int error, int *exit_code) {
@@ -180,7 +182,7 @@ static coll_status_t spawn_command(const collrun_spawn_t *spawn, int child, char
     exec_child(spawn, child, command, &streams);
     int error = errno;
     ssize_t written = write(report[1], &error, sizeof error);
-    _exit(written == (ssize_t)sizeof error ? EXIT_NOT_FOUND : EXIT_USAGE);
+    _exit(written == (ssize_t)sizeof error ? EXIT_NOT_FOUND : BASE_EXIT_FAILED);
   }
   if (pid < 0) status = base_fail_errno(COLL_ERROR_SYSTEM, "cannot start process %d", child);
   close(report[1]);
@@ -204,7 +206,7 @@ close_streams:
 coll_status_t collrun_rank_spawn(const collrun_spawn_t *spawn, int child, collrun_rank_t *started,
                                  int *exit_code) {
   char **command = NULL;
-  *exit_code = EXIT_USAGE;
+  *exit_code = BASE_EXIT_FAILED;
   if (spawn->settings->hosts.count > 0) {
     COLL_TRY(collrun_agent_command(spawn->settings, child, &spawn->address, &command));
   }

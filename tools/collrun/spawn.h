@@ -35,7 +35,7 @@ static inline int collrun_children(const collrun_settings_t *settings) {
 
 /* Starts a rank, or the agent of a host. Returns when the program runs in the new process. On
  * failure *exit_code is the exit code for collrun: 127 if the program was not found, 126 if it
- * cannot be executed, else 2. */
+ * cannot be executed, else BASE_EXIT_FAILED. */
 coll_status_t collrun_rank_spawn(const collrun_spawn_t *spawn, int child, collrun_rank_t *started,
                                  int *exit_code);
 

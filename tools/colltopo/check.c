@@ -14,12 +14,12 @@ int colltopo_check(int argc, char **argv) {
           "Reads a file (-: standard input), ours or XML of NCCL or hwloc, and prints what it "
           "contains, or\nthe line that is wrong and what to do.",
       .examples = "  colltopo check dgx4.json\n      4 hosts, 32 gpus, ...\n"};
-  if (colltopo_parse(&command, argc, argv, &file, 1, &helped) != COLL_OK)
-    return colltopo_fail(COLLTOPO_EXIT_USAGE);
+  coll_status_t status = colltopo_parse(&command, argc, argv, &file, 1, &helped);
+  if (status != COLL_OK) return base_tool_fail("colltopo", status);
   if (helped) return 0;
   topo_graph_t *graph;
-  if (colltopo_load_format(file, COLLTOPO_ANY, &graph) != COLL_OK)
-    return colltopo_fail(COLLTOPO_EXIT_REJECTED);
+  status = base_tool_input(colltopo_load_format(file, COLLTOPO_ANY, &graph));
+  if (status != COLL_OK) return base_tool_fail("colltopo", status);
   printf("%s:", file);
   for (int kind = 0; kind < TOPO_KIND_COUNT; kind++) {
     size_t count = topo_graph_count(graph, (topo_kind_t)kind);

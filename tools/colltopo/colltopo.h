@@ -3,10 +3,8 @@
 #define COLLTOPO_COLLTOPO_H
 
 #include "base/options.h"
+#include "base/tool.h"
 #include "topo/place.h"
-
-#define COLLTOPO_EXIT_REJECTED 1 /* a file is wrong */
-#define COLLTOPO_EXIT_USAGE 2
 
 /* Each runs with argv[0] as its own name and returns the exit code. */
 int colltopo_make(int argc, char **argv);
@@ -19,9 +17,6 @@ int colltopo_layout(int argc, char **argv);
 int colltopo_paths(int argc, char **argv);
 int colltopo_predict(int argc, char **argv);
 int colltopo_traffic(int argc, char **argv);
-
-/* Prints the last error as "colltopo: sentence" and returns the code. */
-int colltopo_fail(int code);
 
 /* Parses options and exactly `count` words, in any order. */
 coll_status_t colltopo_parse(const base_command_t *command, int argc, char **argv,

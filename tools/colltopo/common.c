@@ -5,12 +5,6 @@
 #include "tools/colltopo/colltopo.h"
 #include "topo/json.h"
 
-int colltopo_fail(int code) {
-  fflush(stdout);
-  fprintf(stderr, "colltopo: %s\n", base_last_error());
-  return code;
-}
-
 coll_status_t colltopo_parse(const base_command_t *command, int argc, char **argv,
                              const char *words[], int count, bool *helped) {
   int found = 0;
@@ -40,8 +34,9 @@ base_option_t colltopo_map_option(int *map) {
 }
 
 coll_status_t colltopo_load(const char *file_name, topo_graph_t **graph) {
-  if (strcmp(file_name, "-") == 0) return topo_graph_read(stdin, "standard input", graph);
-  return topo_graph_load(file_name, graph);
+  bool is_stdin = strcmp(file_name, "-") == 0;
+  return base_tool_input(is_stdin ? topo_graph_read(stdin, "standard input", graph)
+                                  : topo_graph_load(file_name, graph));
 }
 
 coll_status_t colltopo_place(topo_graph_t *graph, int64_t ranks, topo_map_t map,

@@ -80,16 +80,14 @@ int colltopo_convert(int argc, char **argv) {
           "      one of several hosts\n",
       .options = options,
       .option_count = sizeof options / sizeof options[0]};
-  if (colltopo_parse(&command, argc, argv, &file, 1, &helped) != COLL_OK) {
-    return colltopo_fail(COLLTOPO_EXIT_USAGE);
-  }
+  coll_status_t status = colltopo_parse(&command, argc, argv, &file, 1, &helped);
+  if (status != COLL_OK) return base_tool_fail("colltopo", status);
   if (helped) return 0;
   topo_graph_t *graph;
-  if (colltopo_load_format(file, (colltopo_format_t)from, &graph) != COLL_OK) {
-    return colltopo_fail(COLLTOPO_EXIT_REJECTED);
-  }
-  coll_status_t status = write_file(graph, (colltopo_format_t)to, host, out);
+  status = base_tool_input(colltopo_load_format(file, (colltopo_format_t)from, &graph));
+  if (status != COLL_OK) return base_tool_fail("colltopo", status);
+  status = write_file(graph, (colltopo_format_t)to, host, out);
   topo_graph_free(graph);
-  if (status == COLL_OK) return 0;
-  return colltopo_fail(status == COLL_ERROR_INVALID ? COLLTOPO_EXIT_REJECTED : COLLTOPO_EXIT_USAGE);
+  if (status == COLL_OK) return BASE_EXIT_DONE;
+  return base_tool_fail("colltopo", base_tool_input(status));
 }

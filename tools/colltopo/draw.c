@@ -80,13 +80,13 @@ int colltopo_draw(int argc, char **argv) {
       .examples =
           "  colltopo make dgx-h100 --hosts 4 --fabric rail | colltopo draw - > dgx4.svg\n"
           "      four machines and their rails\n"};
-  if (colltopo_parse(&command, argc, argv, &file, 1, &helped) != COLL_OK) {
-    return colltopo_fail(COLLTOPO_EXIT_USAGE);
-  }
+  coll_status_t status = colltopo_parse(&command, argc, argv, &file, 1, &helped);
+  if (status != COLL_OK) return base_tool_fail("colltopo", status);
   if (helped) return 0;
   topo_graph_t *graph;
-  if (colltopo_load(file, &graph) != COLL_OK) return colltopo_fail(COLLTOPO_EXIT_REJECTED);
-  coll_status_t status = draw(graph, file);
+  status = colltopo_load(file, &graph);
+  if (status != COLL_OK) return base_tool_fail("colltopo", status);
+  status = draw(graph, file);
   topo_graph_free(graph);
-  return status == COLL_OK ? 0 : colltopo_fail(COLLTOPO_EXIT_USAGE);
+  return status == COLL_OK ? BASE_EXIT_DONE : base_tool_fail("colltopo", status);
 }

@@ -37,18 +37,19 @@ int colltopo_layout(int argc, char **argv) {
           "  colltopo layout dgx4.json -n 16 --map by-rail\n      neighbours on different hosts\n",
       .options = options,
       .option_count = sizeof options / sizeof options[0]};
-  if (colltopo_parse(&command, argc, argv, &file, 1, &helped) != COLL_OK)
-    return colltopo_fail(COLLTOPO_EXIT_USAGE);
+  coll_status_t status = colltopo_parse(&command, argc, argv, &file, 1, &helped);
+  if (status != COLL_OK) return base_tool_fail("colltopo", status);
   if (helped) return 0;
   topo_graph_t *graph;
   topo_placement_t placement;
-  if (colltopo_load(file, &graph) != COLL_OK) return colltopo_fail(COLLTOPO_EXIT_REJECTED);
-  coll_status_t status = topo_place_mapped(graph, (int32_t)ranks, (topo_map_t)map, &placement);
+  status = colltopo_load(file, &graph);
+  if (status != COLL_OK) return base_tool_fail("colltopo", status);
+  status = topo_place_mapped(graph, (int32_t)ranks, (topo_map_t)map, &placement);
   if (status == COLL_OK) {
     topo_layout_print(placement.layout, stdout);
     print_ranks(graph, &placement);
     topo_placement_free(&placement);
   }
   topo_graph_free(graph);
-  return status == COLL_OK ? 0 : colltopo_fail(COLLTOPO_EXIT_USAGE);
+  return status == COLL_OK ? BASE_EXIT_DONE : base_tool_fail("colltopo", status);
 }

@@ -1,8 +1,5 @@
 /* colltopo: makes and checks descriptions of machines, and shows where ranks are placed. */
-#include <stdio.h>
-#include <string.h>
-
-#include "base/text.h"
+#include "base/tool.h"
 #include "tools/colltopo/colltopo.h"
 
 static const char usage[] =
@@ -49,40 +46,17 @@ static const char usage[] =
     "colltopo COMMAND --help says more. Exit codes: 0 done, 1 a file was rejected, 2 wrong "
     "usage.\n";
 
-static const struct {
-  const char *name;
-  int (*run)(int argc, char **argv);
-} commands[] = {{"make", colltopo_make},       {"record", colltopo_record},
-                {"check", colltopo_check},     {"convert", colltopo_convert},
-                {"show", colltopo_show},       {"draw", colltopo_draw},
-                {"paths", colltopo_paths},     {"layout", colltopo_layout},
-                {"predict", colltopo_predict}, {"traffic", colltopo_traffic}};
+static const base_tool_command_t commands[] = {
+    {"make", colltopo_make},       {"record", colltopo_record}, {"check", colltopo_check},
+    {"convert", colltopo_convert}, {"show", colltopo_show},     {"draw", colltopo_draw},
+    {"paths", colltopo_paths},     {"layout", colltopo_layout}, {"predict", colltopo_predict},
+    {"traffic", colltopo_traffic}};
 
-enum { COMMANDS = sizeof commands / sizeof commands[0] };
-
-/* A failed write to standard output (disk full) is an error. */
-static int run(size_t command, int argc, char **argv) {
-  int code = commands[command].run(argc, argv);
-  if (code != 0 || (fflush(stdout) == 0 && !ferror(stdout))) return code;
-  fprintf(stderr, "colltopo: cannot write to standard output\n");
-  return COLLTOPO_EXIT_USAGE;
+static int run(int argc, char **argv) {
+  return base_tool_dispatch("colltopo", usage, commands, sizeof commands / sizeof commands[0], argc,
+                            argv);
 }
 
 int main(int argc, char **argv) {
-  const char *names[COMMANDS];
-  if (argc < 2) {
-    fputs(usage, stderr);
-    return COLLTOPO_EXIT_USAGE;
-  }
-  if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-    fputs(usage, stdout);
-    return 0;
-  }
-  for (size_t i = 0; i < COMMANDS; i++) {
-    names[i] = commands[i].name;
-    if (strcmp(argv[1], names[i]) == 0) return run(i, argc - 1, argv + 1);
-  }
-  fprintf(stderr, "colltopo: no command '%s'; did you mean '%s'? (colltopo --help)\n", argv[1],
-          base_text_nearest(argv[1], names, COMMANDS));
-  return COLLTOPO_EXIT_USAGE;
+  return base_tool_main("colltopo", run, argc, argv);
 }

@@ -33,13 +33,13 @@ int colltopo_make(int argc, char **argv) {
           "routers\n",
       .options = options,
       .option_count = sizeof options / sizeof options[0]};
-  if (colltopo_parse(&command, argc, argv, &kind, 1, &helped) != COLL_OK)
-    return colltopo_fail(COLLTOPO_EXIT_USAGE);
+  coll_status_t status = colltopo_parse(&command, argc, argv, &kind, 1, &helped);
+  if (status != COLL_OK) return base_tool_fail("colltopo", status);
   if (helped) return 0;
   topo_graph_t *graph;
-  if (topo_make(kind, (int32_t)hosts, fabric, &graph) != COLL_OK)
-    return colltopo_fail(COLLTOPO_EXIT_USAGE);
-  coll_status_t status = topo_graph_write(graph, stdout);
+  status = topo_make(kind, (int32_t)hosts, fabric, &graph);
+  if (status != COLL_OK) return base_tool_fail("colltopo", status);
+  status = topo_graph_write(graph, stdout);
   topo_graph_free(graph);
-  return status == COLL_OK ? 0 : colltopo_fail(COLLTOPO_EXIT_USAGE);
+  return status == COLL_OK ? BASE_EXIT_DONE : base_tool_fail("colltopo", status);
 }

@@ -104,13 +104,13 @@ int colltopo_paths(int argc, char **argv) {
           "  colltopo paths dgx4.json 0 1 -n 16 --map by-rail\n      between two ranks\n",
       .options = options,
       .option_count = sizeof options / sizeof options[0]};
-  if (colltopo_parse(&command, argc, argv, words, 3, &helped) != COLL_OK) {
-    return colltopo_fail(COLLTOPO_EXIT_USAGE);
-  }
+  coll_status_t status = colltopo_parse(&command, argc, argv, words, 3, &helped);
+  if (status != COLL_OK) return base_tool_fail("colltopo", status);
   if (helped) return 0;
   topo_graph_t *graph;
-  if (colltopo_load(words[0], &graph) != COLL_OK) return colltopo_fail(COLLTOPO_EXIT_REJECTED);
-  coll_status_t status = print_path_of(graph, (int32_t)ranks, (topo_map_t)map, words + 1);
+  status = colltopo_load(words[0], &graph);
+  if (status != COLL_OK) return base_tool_fail("colltopo", status);
+  status = print_path_of(graph, (int32_t)ranks, (topo_map_t)map, words + 1);
   topo_graph_free(graph);
-  return status == COLL_OK ? 0 : colltopo_fail(COLLTOPO_EXIT_USAGE);
+  return status == COLL_OK ? BASE_EXIT_DONE : base_tool_fail("colltopo", status);
 }

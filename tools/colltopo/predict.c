@@ -211,9 +211,9 @@ static coll_status_t print_json(const prediction_t *prediction, json_t *rows) {
       "{s:s, s:s, s:s, s:i, s:I, s:O}", "tool", "colltopo predict", "file", prediction->file,
       "collective", prediction->settings->collective_name, "ranks", prediction->layout->size,
       "message_bytes", (json_int_t)prediction->settings->message_bytes, "rows", rows);
-  bool written = document != NULL && json_dumpf(document, stdout, JSON_INDENT(1)) == 0;
+  if (document == NULL) return base_fail(COLL_ERROR_MEMORY, "no memory for the prediction");
+  (void)json_dumpf(document, stdout, JSON_INDENT(1));
   json_decref(document);
-  if (!written) return base_fail(COLL_ERROR_SYSTEM, "cannot write JSON to standard output");
   putchar('\n');
   return COLL_OK;
 }
@@ -304,13 +304,14 @@ int colltopo_predict(int argc, char **argv) {
           "      all algorithms, from fast to slow\n",
       .options = options,
       .option_count = sizeof options / sizeof options[0]};
-  if (colltopo_parse(&command, argc, argv, &file, 1, &helped) != COLL_OK) {
-    return colltopo_fail(COLLTOPO_EXIT_USAGE);
-  }
+  coll_status_t status = colltopo_parse(&command, argc, argv, &file, 1, &helped);
+  if (status != COLL_OK) return base_tool_fail("colltopo", status);
   if (helped) return 0;
   topo_graph_t *graph;
-  if (check_settings(&settings) != COLL_OK) return colltopo_fail(COLLTOPO_EXIT_USAGE);
-  if (colltopo_load(file, &graph) != COLL_OK) return colltopo_fail(COLLTOPO_EXIT_REJECTED);
-  coll_status_t status = predict_on(file, &settings, graph);
-  return status == COLL_OK ? 0 : colltopo_fail(COLLTOPO_EXIT_USAGE);
+  status = check_settings(&settings);
+  if (status != COLL_OK) return base_tool_fail("colltopo", status);
+  status = colltopo_load(file, &graph);
+  if (status != COLL_OK) return base_tool_fail("colltopo", status);
+  status = predict_on(file, &settings, graph);
+  return status == COLL_OK ? BASE_EXIT_DONE : base_tool_fail("colltopo", status);
 }

@@ -1,23 +1,18 @@
 /* colltopo record: the machine it runs on. */
-#include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "tools/colltopo/colltopo.h"
 #include "topo/discover.h"
 #include "topo/json.h"
 
-static int write_graph(const topo_graph_t *graph, const char *file_name) {
+static coll_status_t write_graph(const topo_graph_t *graph, const char *file_name) {
   FILE *out = file_name != NULL ? fopen(file_name, "we") : stdout;
-  if (out == NULL) {
-    fprintf(stderr, "colltopo: cannot write %s: %s\n", file_name, strerror(errno));
-    return COLLTOPO_EXIT_USAGE;
-  }
+  if (out == NULL) return base_fail_errno(COLL_ERROR_SYSTEM, "cannot write %s", file_name);
   coll_status_t status = topo_graph_write(graph, out);
   if (file_name != NULL && fclose(out) != 0 && status == COLL_OK) {
     status = base_fail_errno(COLL_ERROR_SYSTEM, "cannot write %s", file_name);
   }
-  return status == COLL_OK ? 0 : colltopo_fail(COLLTOPO_EXIT_USAGE);
+  return status;
 }
 
 int colltopo_record(int argc, char **argv) {
@@ -37,12 +32,13 @@ int colltopo_record(int argc, char **argv) {
           "  colltopo record --out here.json\n      the same\n",
       .options = options,
       .option_count = sizeof options / sizeof options[0]};
-  if (colltopo_parse(&command, argc, argv, NULL, 0, &helped) != COLL_OK)
-    return colltopo_fail(COLLTOPO_EXIT_USAGE);
+  coll_status_t status = colltopo_parse(&command, argc, argv, NULL, 0, &helped);
+  if (status != COLL_OK) return base_tool_fail("colltopo", status);
   if (helped) return 0;
   topo_graph_t *graph;
-  if (topo_discover(&graph) != COLL_OK) return colltopo_fail(COLLTOPO_EXIT_USAGE);
-  int code = write_graph(graph, file_name);
+  status = topo_discover(&graph);
+  if (status != COLL_OK) return base_tool_fail("colltopo", status);
+  status = write_graph(graph, file_name);
   topo_graph_free(graph);
-  return code;
+  return status == COLL_OK ? BASE_EXIT_DONE : base_tool_fail("colltopo", status);
 }

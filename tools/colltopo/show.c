@@ -92,12 +92,12 @@ int colltopo_show(int argc, char **argv) {
           "Then the\nlinks: how many, of how many parallel ones each, GB/s per direction and "
           "latency of one.",
       .examples = "  colltopo make dgx-h100 | colltopo show -\n      one machine\n"};
-  if (colltopo_parse(&command, argc, argv, &file, 1, &helped) != COLL_OK) {
-    return colltopo_fail(COLLTOPO_EXIT_USAGE);
-  }
+  coll_status_t status = colltopo_parse(&command, argc, argv, &file, 1, &helped);
+  if (status != COLL_OK) return base_tool_fail("colltopo", status);
   if (helped) return 0;
   topo_graph_t *graph;
-  if (colltopo_load(file, &graph) != COLL_OK) return colltopo_fail(COLLTOPO_EXIT_REJECTED);
+  status = colltopo_load(file, &graph);
+  if (status != COLL_OK) return base_tool_fail("colltopo", status);
   print_children(graph, TOPO_NONE, 0);
   if (graph->link_count > 0) print_links(graph);
   if (graph->grid.dims > 0) {

@@ -126,14 +126,15 @@ int colltopo_traffic(int argc, char **argv) {
           "      the first algorithm of another collective\n",
       .options = options,
       .option_count = sizeof options / sizeof options[0]};
-  if (colltopo_parse(&command, argc, argv, &file, 1, &helped) != COLL_OK) {
-    return colltopo_fail(COLLTOPO_EXIT_USAGE);
-  }
+  coll_status_t status = colltopo_parse(&command, argc, argv, &file, 1, &helped);
+  if (status != COLL_OK) return base_tool_fail("colltopo", status);
   if (helped) return 0;
   topo_graph_t *graph;
-  if (check_settings(&settings) != COLL_OK) return colltopo_fail(COLLTOPO_EXIT_USAGE);
-  if (colltopo_load(file, &graph) != COLL_OK) return colltopo_fail(COLLTOPO_EXIT_REJECTED);
-  coll_status_t status = run(&settings, graph);
+  status = check_settings(&settings);
+  if (status != COLL_OK) return base_tool_fail("colltopo", status);
+  status = colltopo_load(file, &graph);
+  if (status != COLL_OK) return base_tool_fail("colltopo", status);
+  status = run(&settings, graph);
   topo_graph_free(graph);
-  return status == COLL_OK ? 0 : colltopo_fail(COLLTOPO_EXIT_USAGE);
+  return status == COLL_OK ? BASE_EXIT_DONE : base_tool_fail("colltopo", status);
 }

@@ -57,7 +57,7 @@ static coll_status_t count_plan(counter_t *counter, const algo_t *algo, const to
   plan_t *plan;
   COLL_TRY(algo_is_legal(algo, &shape, &legal));
   if (!legal) {
-    return base_fail(COLL_ERROR_UNSUPPORTED,
+    return base_fail(COLL_ERROR_INVALID,
                      "%s by %s maps memory of other ranks, and they are on several hosts; choose "
                      "an algorithm that sends messages (collplan list: reach 'own')",
                      base_collective_name(algo->collective), algo->name);

@@ -20,8 +20,8 @@ coll_status_t gpt_group_open(coll_status_t status_before, train_group_t *group) 
   coll_comm_t comm;
   coll_status_t status = coll_comm_create_env(&comm);
   if (status != COLL_OK) {
-    return status_before != COLL_OK ? status_before
-                                    : base_fail(status, "%s", coll_last_error(NULL));
+    if (status_before != COLL_OK) return status_before;
+    return base_tool_input(base_fail(status, "%s", coll_last_error(NULL)));
   }
   status = train_group_init(comm, group);
   if (status != COLL_OK) {
@@ -40,8 +40,7 @@ coll_status_t gpt_pool_create(const train_group_t *group, int64_t threads, train
 }
 
 int gpt_finish(const char *command, coll_status_t status, train_group_t *group) {
-  const char *message = status != COLL_OK ? base_last_error() : "";
-  if (message[0] != '\0') fprintf(stderr, "%s: %s\n", command, message);
+  int code = status == COLL_OK ? BASE_EXIT_DONE : base_tool_fail(command, status);
   if (group->comm != NULL) {
     /* Launchers end all ranks when one fails. The barrier lets the failed rank print its message
      * first. */
@@ -50,7 +49,7 @@ int gpt_finish(const char *command, coll_status_t status, train_group_t *group) 
     }
     coll_comm_destroy(group->comm);
   }
-  return status == COLL_OK ? 0 : 1;
+  return code;
 }
 
 double gpt_nats_per_byte(const train_evaluation_t *evaluation) {

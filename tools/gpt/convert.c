@@ -142,6 +142,8 @@ int gpt_convert(int argc, char **argv) {
   train_group_t no_group = {0};
   coll_status_t status = parse(&command, argc, argv, paths, &help_printed);
   if (help_printed) return 0;
-  if (status == COLL_OK) status = convert(paths[0], paths[1], (train_dtype_t)dtype, tokenizer);
+  if (status == COLL_OK) {
+    status = base_tool_input(convert(paths[0], paths[1], (train_dtype_t)dtype, tokenizer));
+  }
   return gpt_finish(command.name, status, &no_group);
 }

@@ -122,6 +122,6 @@ int gpt_eval(int argc, char **argv) {
   if (help_printed) return 0;
   train_group_t group = {0};
   status = gpt_group_open(status, &group);
-  if (status == COLL_OK) status = run(&s, &group);
+  if (status == COLL_OK) status = base_tool_input(run(&s, &group));
   return gpt_finish(command.name, status, &group);
 }

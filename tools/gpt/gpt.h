@@ -4,6 +4,7 @@
 #define TOOLS_GPT_GPT_H
 
 #include "base/options.h"
+#include "base/tool.h"
 #include "libtrain/common/pool.h"
 #include "libtrain/parallel/group.h"
 #include "libtrain/trainer.h"

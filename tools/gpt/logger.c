@@ -127,7 +127,7 @@ static void print_setup(const gpt_setup_t *setup) {
   printf("%.1f MB per rank; GEMM on all ranks: %.0f GFLOP/s in %s (%s)\n",
          (double)gpt_memory_total(&setup->memory) * 1e-6, setup->speed.gemm_per_s * 1e-9,
          train_dtype_name(setup->speed.dtype), setup->speed.backend);
-  fflush(stdout);
+  (void)base_tool_flush();
 }
 
 /* Adds a record of an earlier run's log to the curve. Steps after the checkpoint are skipped, since

@@ -1,8 +1,5 @@
 /* gpt: trains GPT-2 models on text, data-parallel over libcoll, and generates text with them. */
-#include <stdio.h>
-#include <string.h>
-
-#include "base/text.h"
+#include "base/tool.h"
 #include "tools/gpt/gpt.h"
 
 static const char usage[] =
@@ -28,30 +25,16 @@ static const char usage[] =
     "\n"
     "gpt COMMAND --help describes a command.\n";
 
-static const struct {
-  const char *name;
-  int (*run)(int argc, char **argv);
-} commands[] = {{"train", gpt_train},     {"sample", gpt_sample},      {"eval", gpt_eval},
-                {"plan", gpt_plan},       {"schedule", gpt_schedule},  {"mesh", gpt_mesh},
-                {"convert", gpt_convert}, {"tokenizer", gpt_tokenizer}};
+static const base_tool_command_t commands[] = {
+    {"train", gpt_train},     {"sample", gpt_sample},      {"eval", gpt_eval},
+    {"plan", gpt_plan},       {"schedule", gpt_schedule},  {"mesh", gpt_mesh},
+    {"convert", gpt_convert}, {"tokenizer", gpt_tokenizer}};
 
-#define COMMANDS (sizeof commands / sizeof commands[0])
+static int run(int argc, char **argv) {
+  return base_tool_dispatch("gpt", usage, commands, sizeof commands / sizeof commands[0], argc,
+                            argv);
+}
 
 int main(int argc, char **argv) {
-  if (argc < 2) {
-    fputs(usage, stderr);
-    return 2;
-  }
-  if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-    fputs(usage, stdout);
-    return 0;
-  }
-  const char *names[COMMANDS];
-  for (size_t i = 0; i < COMMANDS; i++) {
-    if (strcmp(argv[1], commands[i].name) == 0) return commands[i].run(argc - 1, argv + 1);
-    names[i] = commands[i].name;
-  }
-  fprintf(stderr, "gpt: unknown command '%s'; did you mean '%s'? (gpt --help)\n", argv[1],
-          base_text_nearest(argv[1], names, COMMANDS));
-  return 2;
+  return base_tool_main("gpt", run, argc, argv);
 }

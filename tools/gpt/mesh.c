@@ -70,6 +70,6 @@ int gpt_mesh(int argc, char **argv) {
   train_group_t no_group = {0};
   bool done;
   coll_status_t status = gpt_options_parse(&command, argc, argv, &done);
-  if (status == COLL_OK && !done) status = run(&job);
+  if (status == COLL_OK && !done) status = base_tool_input(run(&job));
   return gpt_finish(command.name, status, &no_group);
 }

@@ -203,7 +203,7 @@ int gpt_plan(int argc, char **argv) {
   if (status == COLL_OK && !done && plan.zero_table > 0) {
     gpt_plan_zero_table((int)plan.zero_table);
   } else if (status == COLL_OK && !done) {
-    status = run(&plan);
+    status = base_tool_input(run(&plan));
   }
   gpt_settings_free(&plan.settings);
   free(words);

@@ -46,7 +46,7 @@ static bool write_token(void *context, int32_t token) {
   }
   const uint8_t *bytes = train_tokenizer_decode(writer->tokenizer, (uint16_t)token, &count);
   if (writer->out == NULL) return true;
-  bool written = fwrite(bytes, 1, count, writer->out) == count && fflush(writer->out) == 0;
+  bool written = fwrite(bytes, 1, count, writer->out) == count && base_tool_flush();
   return written || !writer->alone;
 }
 
@@ -96,13 +96,6 @@ static coll_status_t write_sample(const settings_t *settings, const subject_t *s
                       &sampling, write_token, &writer);
 }
 
-static coll_status_t finish_output(const train_group_t *group) {
-  if (group->rank > 0) return COLL_OK;
-  putchar('\n');
-  if (fflush(stdout) == 0 && !ferror(stdout)) return COLL_OK;
-  return base_fail_errno(COLL_ERROR_SYSTEM, "cannot write the sample");
-}
-
 static coll_status_t sample(const settings_t *settings, const train_group_t *group,
                             subject_t *subject) {
   const train_model_options_t options = {
@@ -114,7 +107,8 @@ static coll_status_t sample(const settings_t *settings, const train_group_t *gro
   coll_status_t status = write_sample(settings, subject, executor);
   status = train_executor_fail(executor, status);
   train_executor_destroy(executor);
-  return status != COLL_OK ? status : train_group_agree(group, finish_output(group));
+  if (status == COLL_OK && group->rank == 0) putchar('\n');
+  return train_group_agree(group, status);
 }
 
 /* The nearest layout that uses `more` times as many tensor ranks or stages. */
@@ -239,6 +233,6 @@ int gpt_sample(int argc, char **argv) {
   if (help_printed) return 0;
   train_group_t group = {0};
   status = gpt_group_open(status, &group);
-  if (status == COLL_OK) status = run(&s, &group);
+  if (status == COLL_OK) status = base_tool_input(run(&s, &group));
   return gpt_finish(command.name, status, &group);
 }

@@ -295,8 +295,8 @@ int gpt_schedule(int argc, char **argv) {
   bool helped = false;
   coll_status_t status = gpt_options_parse(&command, argc, argv, &helped);
   if (status == COLL_OK && helped) return 0;
-  if (status == COLL_OK) status = run(&request);
-  if (status != COLL_OK) fprintf(stderr, "gpt schedule: %s\n", base_last_error());
+  if (status == COLL_OK) status = base_tool_input(run(&request));
+  int code = status == COLL_OK ? BASE_EXIT_DONE : base_tool_fail(command.name, status);
   release(&request);
-  return status == COLL_OK ? 0 : 1;
+  return code;
 }

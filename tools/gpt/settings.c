@@ -310,10 +310,9 @@ static coll_status_t check(gpt_settings_t *settings) {
   return read_tp_overlap(settings);
 }
 
-static coll_status_t print(const gpt_settings_t *settings) {
-  int failed = json_dumpf(settings->resolved, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(DIGITS));
-  if (failed == 0 && putchar('\n') != EOF && fflush(stdout) == 0) return COLL_OK;
-  return base_fail_errno(COLL_ERROR_SYSTEM, "cannot write the configuration");
+static void print(const gpt_settings_t *settings) {
+  (void)json_dumpf(settings->resolved, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(DIGITS));
+  putchar('\n');
 }
 
 coll_status_t gpt_settings_parse(const gpt_settings_command_t *command, int argc, char **argv,
@@ -337,13 +336,13 @@ coll_status_t gpt_settings_parse(const gpt_settings_command_t *command, int argc
   if (*done) return COLL_OK;
   const char *line_preset = settings->preset, *line_resume = settings->resume;
   if (settings->config_path != NULL) {
-    COLL_TRY(gpt_config_load(&parsed, settings->config_path, &settings->config));
+    COLL_TRY(base_tool_input(gpt_config_load(&parsed, settings->config_path, &settings->config)));
   }
   settings->preset = NULL;
-  COLL_TRY(gpt_config_apply(&parsed, &settings->config));
+  COLL_TRY(base_tool_input(gpt_config_apply(&parsed, &settings->config)));
   const char *resume = line_resume != NULL ? line_resume : settings->resume;
   gpt_config_t resumed = {0};
-  if (resume != NULL) COLL_TRY(gpt_checkpoint_options_load(resume, &resumed));
+  if (resume != NULL) COLL_TRY(base_tool_input(gpt_checkpoint_options_load(resume, &resumed)));
   coll_status_t status =
       fill(&parsed, argc, argv, &resumed, settings->preset, line_preset, settings);
   gpt_config_free(&resumed);
@@ -351,7 +350,8 @@ coll_status_t gpt_settings_parse(const gpt_settings_command_t *command, int argc
   COLL_TRY(check(settings));
   settings->resolved = gpt_config_object(&parsed);
   *done = settings->print_config;
-  return *done ? print(settings) : COLL_OK;
+  if (*done) print(settings);
+  return COLL_OK;
 }
 
 void gpt_settings_free(gpt_settings_t *settings) {

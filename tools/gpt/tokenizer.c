@@ -215,7 +215,8 @@ static int train_main(int argc, char **argv) {
   train_group_t no_group = {0};
   coll_status_t status = gpt_options_parse(&command, argc, argv, &help_printed);
   if (help_printed) return 0;
-  return gpt_finish(command.name, status == COLL_OK ? run_train(&s) : status, &no_group);
+  return gpt_finish(command.name, status == COLL_OK ? base_tool_input(run_train(&s)) : status,
+                    &no_group);
 }
 
 /* ---- encode ---- */
@@ -317,7 +318,8 @@ static int encode_main(int argc, char **argv) {
   train_group_t no_group = {0};
   coll_status_t status = gpt_options_parse(&command, argc, argv, &help_printed);
   if (help_printed) return 0;
-  return gpt_finish(command.name, status == COLL_OK ? run_encode(&s) : status, &no_group);
+  return gpt_finish(command.name, status == COLL_OK ? base_tool_input(run_encode(&s)) : status,
+                    &no_group);
 }
 
 /* ---- decode ---- */
@@ -390,9 +392,6 @@ static coll_status_t run_decode(const decoding_t *decoding) {
   coll_status_t status =
       data != NULL ? decode_shard(decoding, tokenizer) : decode_words(decoding, tokenizer);
   train_tokenizer_destroy(tokenizer);
-  if (status == COLL_OK && (fflush(stdout) != 0 || ferror(stdout))) {
-    status = base_fail_errno(COLL_ERROR_SYSTEM, "cannot write the text");
-  }
   return status;
 }
 
@@ -422,7 +421,8 @@ static int decode_main(int argc, char **argv) {
   if (help_printed) return 0;
   s.words = argv + first;
   s.word_count = argc - first;
-  return gpt_finish(command.name, status == COLL_OK ? run_decode(&s) : status, &no_group);
+  return gpt_finish(command.name, status == COLL_OK ? base_tool_input(run_decode(&s)) : status,
+                    &no_group);
 }
 
 /* ---- command table ---- */
@@ -449,21 +449,7 @@ static const char usage[] =
     "gpt tokenizer COMMAND --help describes a command.\n";
 
 int gpt_tokenizer(int argc, char **argv) {
-  static const char *const names[] = {"train", "encode", "decode"};
-  static int (*const mains[])(int argc, char **argv) = {train_main, encode_main, decode_main};
-  if (argc < 2) {
-    fputs(usage, stderr);
-    return 2;
-  }
-  if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-    fputs(usage, stdout);
-    return 0;
-  }
-  for (size_t i = 0; i < 3; i++) {
-    if (strcmp(argv[1], names[i]) == 0) return mains[i](argc - 1, argv + 1);
-  }
-  fprintf(stderr,
-          "gpt tokenizer: unknown command '%s'; did you mean '%s'? (gpt tokenizer --help)\n",
-          argv[1], base_text_nearest(argv[1], names, 3));
-  return 2;
+  static const base_tool_command_t commands[] = {
+      {"train", train_main}, {"encode", encode_main}, {"decode", decode_main}};
+  return base_tool_dispatch("gpt tokenizer", usage, commands, 3, argc, argv);
 }

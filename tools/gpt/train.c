@@ -197,7 +197,7 @@ int gpt_train(int argc, char **argv) {
   coll_status_t status = gpt_settings_parse(&command, argc, argv, &settings, &done);
   if (!done) {
     status = gpt_group_open(status, &group);
-    if (status == COLL_OK) status = run(&settings, &group);
+    if (status == COLL_OK) status = base_tool_input(run(&settings, &group));
   }
   gpt_settings_free(&settings);
   return gpt_finish(command.name, status, &group);
