@@ -99,6 +99,13 @@ const char *base_text_from_bytes(uint64_t bytes, char text[24]) {
   return text;
 }
 
+void base_text_word(const char *text, size_t length, char *word, size_t bytes) {
+  bool fits = length < bytes;
+  size_t copied = fits ? length : bytes - sizeof "...";
+  memcpy(word, text, copied);
+  snprintf(word + copied, bytes - copied, "%s", fits ? "" : "...");
+}
+
 uint64_t base_text_hash(uint64_t hash, const char *text) {
   for (; *text != '\0'; text++) hash = (hash ^ (unsigned char)*text) * 0x100000001b3u;
   return hash;

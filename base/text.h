@@ -24,6 +24,10 @@ bool base_text_bytes(const char *text, uint64_t *bytes);
  * `text`. */
 const char *base_text_from_bytes(uint64_t bytes, char text[24]);
 
+/* Copies the first `length` characters of a text. A word that does not fit ends in "...": it is no
+ * number and no known name, and error messages show that it is cut. bytes >= 4. */
+void base_text_word(const char *text, size_t length, char *word, size_t bytes);
+
 /* FNV-1a hash of a text. `hash` is the hash of the texts before it, or BASE_TEXT_HASH_OF_NOTHING.
  * */
 #define BASE_TEXT_HASH_OF_NOTHING 0xcbf29ce484222325u

@@ -79,7 +79,7 @@ static coll_status_t parse_list(const char *option, const char *text, size_t *va
     char item[24];
     uint64_t value;
     size_t length = strcspn(text, ",");
-    snprintf(item, sizeof item, "%.*s", (int)length, text);
+    base_text_word(text, length, item, sizeof item);
     if (*count == LIMIT_LIST_MAX || !base_text_bytes(item, &value)) {
       return base_fail(COLL_ERROR_INVALID, "%s: '%s' is not a list such as 0,4,16K of at most %d",
                        option, text, LIMIT_LIST_MAX);

@@ -77,7 +77,7 @@ static coll_status_t parse_sizes(command_t *command) {
     char item[24];
     uint64_t bytes;
     size_t length = strcspn(at, ",");
-    snprintf(item, sizeof item, "%.*s", (int)length, at);
+    base_text_word(at, length, item, sizeof item);
     if (command->size_count == SIZES_MAX || !base_text_bytes(item, &bytes)) {
       return base_fail(COLL_ERROR_INVALID,
                        "--sizes: '%s' is not a list such as 4,16K of at most %d", at, SIZES_MAX);

@@ -119,9 +119,7 @@ static coll_status_t parse_list(const char *option, const char *text, size_t **v
   for (size_t i = 0; i < items; i++) {
     char item[ITEM_BYTES];
     size_t length = strcspn(text, ",");
-    size_t kept = length < sizeof item ? length : sizeof item - 1;
-    memcpy(item, text, kept);
-    item[kept] = '\0';
+    base_text_word(text, length, item, sizeof item);
     coll_status_t status = parse_item(option, item, &parsed[i]);
     if (status != COLL_OK) {
       free(parsed);
@@ -228,7 +226,7 @@ static coll_status_t parse_collectives(const char *list, bench_settings_t *setti
   for (const char *rest = list; rest != NULL; rest = strchr(rest, ',')) {
     char word[ITEM_BYTES];
     rest += *rest == ',';
-    snprintf(word, sizeof word, "%.*s", (int)strcspn(rest, ","), rest);
+    base_text_word(rest, strcspn(rest, ","), word, sizeof word);
     if (is_one_of(word, names, COLL_COLLECTIVE_COUNT)) continue;
     return base_fail(COLL_ERROR_INVALID, "unknown collective '%s'; did you mean '%s'?", word,
                      base_text_nearest(word, names, COLL_COLLECTIVE_COUNT + 1));
@@ -252,7 +250,7 @@ static coll_status_t check_algo(const bench_settings_t *settings) {
   for (const char *rest = settings->algo; rest != NULL; rest = strchr(rest, ',')) {
     char word[ITEM_BYTES];
     rest += *rest == ',';
-    snprintf(word, sizeof word, "%.*s", (int)strcspn(rest, ","), rest);
+    base_text_word(rest, strcspn(rest, ","), word, sizeof word);
     if (is_one_of(word, names, count)) continue;
     return base_fail(COLL_ERROR_INVALID, "unknown algorithm '%s'; did you mean '%s'?", word,
                      base_text_nearest(word, names, count));

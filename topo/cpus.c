@@ -2,10 +2,9 @@
 #include "topo/cpus.h"
 
 #include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
 
-#define LIST_BYTES 4096
+#include "base/lines.h"
 
 topo_cpus_t topo_cpus_own(void) {
   topo_cpus_t cpus = {0};
@@ -35,15 +34,12 @@ static bool parse_list(const char *at, topo_cpus_t *cpus) {
 }
 
 bool topo_cpus_read(const char *path, topo_cpus_t *cpus) {
-  char text[LIST_BYTES];
-  FILE *file = fopen(path, "re");
+  char *text = base_lines_first(path);
   *cpus = (topo_cpus_t){0};
-  if (file == NULL) return false;
-  bool has_text = fgets(text, sizeof text, file) != NULL;
-  fclose(file);
-  if (has_text && parse_list(text, cpus)) return true;
-  *cpus = (topo_cpus_t){0};
-  return false;
+  bool is_list = text != NULL && parse_list(text, cpus);
+  free(text);
+  if (!is_list) *cpus = (topo_cpus_t){0};
+  return is_list;
 }
 
 void topo_cpus_add(topo_cpus_t *cpus, const topo_cpus_t *more) {

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/lines.h"
 #include "base/memory.h"
 #include "base/text.h"
 
@@ -189,12 +190,15 @@ uint64_t topo_sysfs_digest(const char *root) {
                {"class/net", digest_net},
                {"bus/pci/devices", digest_name}};
   uint64_t digest = BASE_TEXT_HASH_OF_NOTHING;
-  char path[PATH_MAX], line[LINE_BYTES];
+  char path[PATH_MAX];
   for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
     write_path(path, "%s/%s", root, lists[i].folder);
     for_each(path, lists[i].visit, &digest);
     digest = base_text_hash(digest, "\n");
   }
-  topo_sysfs_line(root, "devices/system/cpu", "online", line);
-  return base_text_hash(digest, line);
+  write_path(path, "%s/devices/system/cpu/online", root);
+  char *online = base_lines_first(path);
+  if (online != NULL) digest = base_text_hash(digest, online);
+  free(online);
+  return digest;
 }

@@ -154,8 +154,7 @@ static coll_status_t expect_end_of_line(reader_t *reader) {
   return expected(reader, "the end of the line", reader->at);
 }
 
-/* The next run of letters, digits, '_' and '-'; "" if there is none. A longer word is truncated,
- * and then matches nothing. */
+/* The next run of letters, digits, '_' and '-'; "" if there is none. */
 static void take_word(reader_t *reader, char word[PLAN_NAME_BYTES]) {
   skip_spaces(reader);
   size_t length = 0;
@@ -163,7 +162,7 @@ static void take_word(reader_t *reader, char word[PLAN_NAME_BYTES]) {
          reader->at[length] == '-') {
     length++;
   }
-  snprintf(word, PLAN_NAME_BYTES, "%.*s", (int)(length < 1000 ? length : 1000), reader->at);
+  base_text_word(reader->at, length, word, PLAN_NAME_BYTES);
   reader->at += length;
 }
 
@@ -173,7 +172,7 @@ static coll_status_t take_number(reader_t *reader, const char *what, int32_t min
   char digits[12], wanted[96];
   size_t length = strspn(reader->at, "0123456789");
   int64_t value = 0;
-  snprintf(digits, sizeof digits, "%.*s", (int)(length < 11 ? length : 11), reader->at);
+  base_text_word(reader->at, length, digits, sizeof digits);
   if (!base_text_integer(digits, min, max, &value)) {
     snprintf(wanted, sizeof wanted, "%s from %d to %d", what, min, max);
     return expected(reader, wanted, reader->at);

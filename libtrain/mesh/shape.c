@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
+
 static const char *const names[TRAIN_MESH_GROUPS] = {"tp",   "cp", "dp",          "pp",
                                                      "data", "ep", "expert-data", "embedding"};
 
@@ -159,7 +161,7 @@ static coll_status_t set_experts(const train_mesh_options_t *options, train_mesh
 static coll_status_t find_axis(const char *text, size_t length, const char *order,
                                train_mesh_group_t *axis) {
   char word[16];
-  snprintf(word, sizeof word, "%.*s", (int)length, text);
+  base_text_word(text, length, word, sizeof word);
   for (int group = 0; group < TRAIN_MESH_GROUPS; group++) {
     bool is_axis = group < TRAIN_MESH_AXES || group == TRAIN_MESH_EP;
     if (is_axis && strcmp(word, names[group]) == 0) {

@@ -17,6 +17,16 @@ Test(text, finds_the_nearest_word) {
   cr_assert_not_null(base_text_nearest(endless, fruit, 3));
 }
 
+Test(text, cuts_a_word_visibly) {
+  char word[8];
+  base_text_word("12,34", 2, word, sizeof word);
+  cr_assert_str_eq(word, "12");
+  base_text_word("1234567,", 7, word, sizeof word);
+  cr_assert_str_eq(word, "1234567");
+  base_text_word("00000000004,", 11, word, sizeof word);
+  cr_assert_str_eq(word, "0000...");
+}
+
 Test(text, parses_integers) {
   int64_t value = -1;
   cr_assert(base_text_integer("0", 0, 9, &value) && value == 0);

@@ -113,6 +113,7 @@ Test(settings, errors_name_the_mistake) {
       {"allreduce -f 1", "from 2"},
       {"allreduce -b 0 -e 64M -i 1", "more than"},
       {"allreduce --sizes 4,,8", "is not a size"},
+      {"allreduce --sizes 00000000000000000000000000000004x", "...' is not a size"},
       {"allreduce --sizes 4 -e 8", "or lists"},
       {"allreduce --counts 1x", "is not a size"},
       {"allreduce -n -1", "-n -1"},

@@ -2,6 +2,8 @@
  * cores to ranks. */
 #include <criterion/criterion.h>
 #include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -38,6 +40,20 @@ Test(machine, binding_restricts_the_affinity_mask_and_later_discovery) {
   cr_assert_eq(topo_machine_facts(machine).cores, 1);
   cr_assert_eq(topo_machine_facts(machine).threads, allowed_threads());
   topo_machine_destroy(machine);
+}
+
+Test(cpus, are_read_from_a_list_of_any_length) {
+  char path[] = "/tmp/cpus-XXXXXX";
+  FILE *file = fdopen(mkstemp(path), "w");
+  cr_assert_not_null(file);
+  for (int i = 0; i < 4094; i += 2) fputs("2,", file);
+  fputs("17\n", file);
+  fclose(file);
+  topo_cpus_t cpus;
+  cr_expect(topo_cpus_read(path, &cpus));
+  cr_expect(topo_cpus_have(&cpus, 17));
+  cr_expect_eq(topo_cpus_count(&cpus), 2, "a list that is cut has another cpu");
+  remove(path);
 }
 
 Test(cpus, match_the_affinity_mask_of_the_kernel) {

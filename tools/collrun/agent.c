@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/lines.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "topo/interfaces.h"
@@ -20,7 +21,6 @@
 #define WORD_BYTES (2 * PATH_MAX)
 #define MARK "collrun-address "
 #define ADDRESSES_MAX 16
-#define ANSWER_BYTES 65536 /* with what a remote shell prints */
 
 extern char **environ;
 
@@ -200,7 +200,6 @@ static bool read_address(char *text, collrun_address_t *address) {
   char *port = strchr(at, ' ');
   if (port == NULL || port - at >= COLLRUN_ADDRESS_BYTES) return false;
   *port++ = '\0';
-  port[strcspn(port, "\n")] = '\0';
   if (!base_text_integer(port, 1, 65535, &number)) return false;
   memcpy(address->text, at, strlen(at) + 1);
   address->port = (int)number;
@@ -209,18 +208,21 @@ static bool read_address(char *text, collrun_address_t *address) {
 
 static coll_status_t await_answer(const char *host, int from, pid_t child,
                                   collrun_address_t *address) {
-  char text[ANSWER_BYTES] = "";
-  size_t bytes = 0;
-  ssize_t got;
+  base_lines_t lines = {0};
+  bool found = false;
   int end = 0;
-  while ((got = read(from, text + bytes, sizeof text - 1 - bytes)) > 0 ||
-         (got < 0 && errno == EINTR)) {
-    if (got > 0) bytes += (size_t)got;
+  FILE *answer = fdopen(from, "r");
+  while (answer != NULL && base_lines_next(&lines, answer)) {
+    found = read_address(lines.text, address) || found;
   }
-  close(from);
+  (void)base_lines_end(&lines, host);
+  if (answer != NULL)
+    fclose(answer);
+  else
+    close(from);
   while (waitpid(child, &end, 0) < 0 && errno == EINTR) {
   }
-  if (WIFEXITED(end) && WEXITSTATUS(end) == 0 && read_address(text, address)) return COLL_OK;
+  if (found && WIFEXITED(end) && WEXITSTATUS(end) == 0) return COLL_OK;
   return base_fail(COLL_ERROR_SYSTEM,
                    "host %s: its agent could not run collrun there (exit code %d; its own message "
                    "is above); collrun has to be at the same path on all hosts",

@@ -31,7 +31,7 @@ static coll_status_t read_ranks(const char *text, plan_t *plan) {
   plan->count = 0;
   for (const char *at = text; plan->count < MAX_LIST; at++) {
     size_t length = strcspn(at, ",");
-    snprintf(number, sizeof number, "%.*s", (int)length, at);
+    base_text_word(at, length, number, sizeof number);
     if (!base_text_integer(number, 1, MAX_RANKS, &plan->ranks[plan->count++])) break;
     at += length;
     if (*at == '\0') return COLL_OK;
