@@ -71,16 +71,75 @@ ok "an agent that does not work"
 run 1 --hosts a,b --agent 'no-such-agent {host}' true && grep -q 'no-such-agent: No such file' err
 ok "an agent that does not exist"
 run 2 --hosts a:x true && grep -q "host a has 'x' ranks" err &&
-  run 2 --hosts a,a true && grep -q 'host a is named twice' err &&
   run 2 --hosts a,-oX true && grep -q 'begins with -' err && run 2 --hosts , true &&
   grep -q "a host's name has" err
 ok "hosts that are written wrong"
-printf 'a\nb slot=3\n' >hosts
-run 1 --hostfile hosts true && grep -q "hosts:2: 'slot=3' is not understood" err &&
-  run 1 --hostfile missing true && grep -q 'missing: No such file' err
-ok "a file of hosts that is wrong"
-run 2 -n 3 --hosts a,b true && grep -q 'the hosts have 2 ranks' err
-ok "another number of ranks than the hosts have"
+run 1 --hostfile missing true && grep -q 'missing: No such file' err
+ok "a file of hosts that is not there"
+
+# ---- files of hosts, as other programs write them
+
+# placed COUNTS OPTIONS...: true if the hosts a, b ... have so many ranks, in this order.
+# shellcheck disable=SC2016
+placed() {
+  counts=$1
+  shift
+  run 0 "$@" --agent "$here" --prefix sh -c '[ $LOCAL_RANK != 0 ] || echo $AGENT_OF $RANK \
+    $LOCAL_WORLD_SIZE' && [ "$(sort -n -t '[' -k 2 out | cut -d ' ' -f 2-)" = "$counts" ]
+}
+
+# file COUNTS TEXT: true if a file with this text (of printf) has these hosts.
+file() {
+  # shellcheck disable=SC2059
+  printf -- "$2" >hosts
+  placed "$1" --hostfile hosts
+}
+
+two='a 0 2
+b 2 1'
+file "$two" 'a slots=2\nb\n' && file "$two" 'a slots = 2 max_slots=4\nb max-slots=1' &&
+  file "$two" 'a  slots =2\tmax-slots= 2\nb slots=1' && file "$two" 'a max_slots=2\nb cpu=1\n' &&
+  file "$two" 'a:2 slots=2\nb:1 slots=1\n'
+ok "hosts as Open MPI writes them"
+file "$two" 'a:2\nb:1\n' && file "$two" '# two\n\na:2 # first\nb'
+ok "hosts as MPICH writes them"
+file "$two" 'a\na\nb\n' && file "$two" 'a\nb\na\n' && file "$two" 'a,a,b\n' &&
+  file "$two" 'a:2, b:1' && file "$two" 'a slots=2, b\n'
+ok "a host once for each slot, and commas, as Slurm and PBS write them"
+file "$two" '\357\273\277a slots=2\r\nb\r\n' && file "$two" 'a slots=2\r\n# b\r\nb'
+ok "a byte order mark, and lines that end in CR LF"
+comment=$(printf '%01500d' 0 | tr 0 x)
+file "$two" "# $comment a:7\na:2 #$comment\n#$comment\nb" &&
+  file "$two" "a %1500sslots=2 %1500s\nb"
+ok "lines of any length"
+
+# wrong SENTENCE TEXT: true if a file with this text is refused with the sentence.
+wrong() {
+  # shellcheck disable=SC2059
+  printf -- "$2" >hosts
+  run 1 --hostfile hosts true && [ "$(wc -l <err)" = 1 ] && grep -qF "hosts:$1" err
+}
+wrong "2: 'slot=3' is not understood" 'a\nb slot=3\n' &&
+  wrong "1: 'slot = 3' is not understood" 'a slots=2 slot = 3\n' &&
+  wrong "2: 'user=me' is not understood" 'a\nb slots=2 user=me max_slots=2\n' &&
+  wrong "1: 'b' is not understood" 'a b\n' && wrong "1: 'slots' is not understood" 'a slots 2\n' &&
+  wrong "1: host a has 'x' ranks" 'a slots=x max_slots=4\n' &&
+  wrong "1: host a has '0' ranks" 'a:0\n' && wrong "1: host a has '' ranks" 'a slots=\n' &&
+  wrong "1: host a has 4 slots, more than its max_slots 2" 'a slots=4 max_slots=2\n' &&
+  wrong "1: 'slots=3': host a:2 has 2 slots already" 'a:2 slots=3\n' &&
+  wrong "1: 'n[1-4]' is no host" 'n[1-4]\n' &&
+  wrong "1: '-oX': no host's name begins with -" '-oX' &&
+  wrong "1: '': a host's name has" 'a,\n' && wrong "1: a zero byte" 'a\0b\n' &&
+  wrong "3: host a has '5000' ranks" '# one\n\na:5000\n'
+ok "a file of hosts that is wrong: the line and the word"
+
+placed 'a 0 2
+b 2 1' -n 3 --hosts a:2,b:2 && placed 'a 0 2' -n 2 --hosts a:2,b:2 && placed 'a 0 2
+b 2 1' --hosts a,b,a && placed 'a 0 3
+b 3 2' -n 5 --oversubscribe --hosts a:2,b:1
+ok "-n below the number of slots fills the hosts in order"
+run 2 -n 3 --hosts a,b true && grep -q 'the hosts have 2 slots' err
+ok "more ranks than the hosts have slots"
 
 if why=$(hosts_may); then
   hosts_make 2

@@ -49,17 +49,20 @@ typedef struct raw {
   int64_t ranks, port, grace_ms, first_rank, world_size;
   const char *hosts, *hostfile, *folder;
   int bind, map; /* map: topo_map_t */
+  bool oversubscribe;
 } raw_t;
 
 static coll_status_t parse(int argc, char **argv, raw_t *raw, collrun_settings_t *settings,
                            int *first, bool *help_printed) {
   const base_option_t options[] = {
       {'n', "ranks", BASE_OPTION_INTEGER, &raw->ranks, "N",
-       "number of ranks; with --hosts it follows from the hosts", 1, RANKS_MAX},
+       "number of ranks; with hosts by default one for each of their slots", 1, RANKS_MAX},
       {0, "hosts", BASE_OPTION_TEXT, &raw->hosts, "A:N,B:N",
-       "hosts, and the number of ranks on each (1 if not given)"},
+       "hosts, and the number of slots of each (1 if not given)"},
       {0, "hostfile", BASE_OPTION_TEXT, &raw->hostfile, "FILE",
-       "a file with a host on each line, as a:4 or a slots=4"},
+       "a file of hosts, as a:4, as a slots=4, or a host once for each slot"},
+      {0, "oversubscribe", BASE_OPTION_FLAG, &raw->oversubscribe, NULL,
+       "start more ranks than the hosts have slots"},
       {0, "agent", BASE_OPTION_TEXT, &settings->agent, "COMMAND", "what runs a command on {host}"},
       {0, "address", BASE_OPTION_TEXT, &settings->address, "ADDRESS",
        "MASTER_ADDR, at which rank 0 listens; otherwise the first host is asked"},
@@ -104,8 +107,15 @@ static coll_status_t read_hosts(const raw_t *raw, collrun_settings_t *settings) 
   }
   settings->ranks = settings->hosts.count > 0 ? settings->hosts.ranks : (int)raw->ranks;
   if (raw->ranks == 0 || raw->ranks == settings->ranks) return COLL_OK;
-  return base_fail(COLL_ERROR_INVALID, "-n %d, but the hosts have %d ranks: omit -n",
-                   (int)raw->ranks, settings->ranks);
+  if (raw->ranks > settings->ranks && !raw->oversubscribe) {
+    return base_fail(COLL_ERROR_INVALID,
+                     "-n %d, but the hosts have %d slots: give them more, as in a:4, or add "
+                     "--oversubscribe",
+                     (int)raw->ranks, settings->ranks);
+  }
+  settings->ranks = (int)raw->ranks;
+  collrun_hosts_fill(&settings->hosts, settings->ranks);
+  return COLL_OK;
 }
 
 static coll_status_t check(const raw_t *raw, const collrun_settings_t *settings, bool has_program) {
