@@ -1,4 +1,4 @@
-/* Levenshtein distance of short words, and strtoll and strtod with all their errors checked. */
+/* Edit distance of short words, and strtoll and strtod with all their errors checked. */
 #include "base/text.h"
 
 #include <ctype.h>
@@ -15,34 +15,67 @@ static size_t smaller(size_t a, size_t b) {
   return a < b ? a : b;
 }
 
-static size_t edit_distance(const char *a, const char *b) {
-  size_t a_length = strnlen(a, WORD_LIMIT), b_length = strnlen(b, WORD_LIMIT);
-  size_t row[WORD_LIMIT + 1];
-  for (size_t j = 0; j <= b_length; j++) row[j] = j;
-  for (size_t i = 1; i <= a_length; i++) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b_length; j++) {
-      size_t above = row[j];
-      size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
-      row[j] = smaller(replaced, smaller(above, row[j - 1]) + 1);
-      diagonal = above;
-    }
-  }
-  return row[b_length];
+static char simplify(char c) {
+  return c == '_' ? '-' : (char)tolower((unsigned char)c);
 }
 
-const char *base_text_nearest(const char *word, const char *const words[], size_t count) {
+/* With swapped neighbours as one edit ("optimal string alignment"). */
+static size_t edit_distance(const char *a, const char *b) {
+  size_t a_length = strnlen(a, WORD_LIMIT), b_length = strnlen(b, WORD_LIMIT);
+  size_t rows[3][WORD_LIMIT + 1], *before = rows[0], *above = rows[1], *row = rows[2];
+  for (size_t j = 0; j <= b_length; j++) above[j] = j;
+  for (size_t i = 1; i <= a_length; i++) {
+    char letter = simplify(a[i - 1]);
+    row[0] = i;
+    for (size_t j = 1; j <= b_length; j++) {
+      char other = simplify(b[j - 1]);
+      row[j] = smaller(above[j - 1] + (letter != other), smaller(above[j], row[j - 1]) + 1);
+      bool is_swapped =
+          i > 1 && j > 1 && letter == simplify(b[j - 2]) && simplify(a[i - 2]) == other;
+      if (is_swapped) row[j] = smaller(row[j], before[j - 2] + 1);
+    }
+    size_t *free_row = before;
+    before = above, above = row, row = free_row;
+  }
+  return above[b_length];
+}
+
+static const char *find_nearest(const char *word, const char *const words[], size_t count,
+                                size_t *least) {
   const char *nearest = NULL;
-  size_t least = SIZE_MAX;
+  *least = SIZE_MAX;
   for (size_t i = 0; i < count; i++) {
     size_t distance = edit_distance(word, words[i]);
-    if (distance < least) {
-      least = distance;
+    if (distance < *least) {
+      *least = distance;
       nearest = words[i];
     }
   }
   return nearest;
+}
+
+const char *base_text_nearest(const char *word, const char *const words[], size_t count) {
+  size_t least;
+  return find_nearest(word, words, count, &least);
+}
+
+/* The first word that begins with what was typed, of at least three letters. */
+static const char *find_beginning(const char *word, const char *const words[], size_t count) {
+  size_t length = strlen(word);
+  for (size_t i = 0; length >= 3 && i < count; i++) {
+    size_t same = 0;
+    while (same < length && simplify(word[same]) == simplify(words[i][same])) same++;
+    if (same == length) return words[i];
+  }
+  return NULL;
+}
+
+const char *base_text_suggestion(const char *word, const char *const words[], size_t count) {
+  size_t least, length = strlen(word);
+  const char *nearest = find_nearest(word, words, count, &least);
+  const char *longer = find_beginning(word, words, count);
+  if (nearest != NULL && least <= 1 + length / 4 && least < length) return nearest;
+  return longer;
 }
 
 bool base_text_integer(const char *text, int64_t least, int64_t most, int64_t *value) {

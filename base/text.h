@@ -10,6 +10,10 @@
  * tie; NULL only if count is 0. For "unknown algorithm 'rnig'; did you mean 'ring'?". */
 const char *base_text_nearest(const char *word, const char *const words[], size_t count);
 
+/* The entry that somebody who typed `word` may have meant: a few letters are different, swapped or
+ * missing, '-' and '_' and small and capital letters are the same. NULL if there is none. */
+const char *base_text_suggestion(const char *word, const char *const words[], size_t count);
+
 /* Parses the whole text as a decimal integer in [least, most]. On false *value is unchanged. */
 bool base_text_integer(const char *text, int64_t least, int64_t most, int64_t *value);
 

@@ -89,7 +89,12 @@ int base_tool_dispatch(const char *tool, const char *usage, const base_tool_comm
     if (strcmp(argv[1], commands[i].name) == 0) return commands[i].run(argc - 1, argv + 1);
     names[i] = commands[i].name;
   }
-  fprintf(stderr, "%s: no command '%s'; did you mean '%s'? (%s --help)\n", tool, argv[1],
-          base_text_nearest(argv[1], names, count), tool);
+  const char *suggestion = base_text_suggestion(argv[1], names, count);
+  if (suggestion != NULL) {
+    fprintf(stderr, "%s: no command '%s'; did you mean '%s'? (%s --help)\n", tool, argv[1],
+            suggestion, tool);
+  } else {
+    fprintf(stderr, "%s: no command '%s'; see %s --help\n", tool, argv[1], tool);
+  }
   return BASE_EXIT_USAGE;
 }
