@@ -1,7 +1,7 @@
 /*
  * Knobs: the COLL_* environment variables. Each module declares a table of its knobs and reads a
  * value through its entry. A wrong value is an error that states what is allowed; it is never
- * ignored.
+ * ignored. So is an empty one.
  */
 #ifndef BASE_KNOB_H
 #define BASE_KNOB_H
@@ -35,8 +35,9 @@ coll_status_t base_knob_integer(const base_knob_t *knob, int64_t *value);
  * */
 coll_status_t base_knob_word(const base_knob_t *knob, int *index);
 
-/* Value of a TEXT knob; points into the environment or to the fallback. */
-const char *base_knob_text(const base_knob_t *knob);
+/* Value of a knob as it is written; points into the environment or to the fallback.
+ * COLL_ERROR_INVALID: the variable is set but empty. */
+coll_status_t base_knob_text(const base_knob_t *knob, const char **text);
 
 /* Writes "COLL_X=value (default d): help" to text, truncated to `bytes`. */
 void base_knob_describe(const base_knob_t *knob, char *text, size_t bytes);

@@ -219,9 +219,10 @@ static coll_status_t read_flag(int knob, bool *set) {
 
 coll_status_t comm_settings_read(const coll_comm_config_t *config, comm_settings_t *settings) {
   coll_comm_config_t full;
-  comm_settings_t made = {.address = base_knob_text(&knobs[KNOB_ADDRESS]),
-                          .topo_file = base_knob_text(&knobs[KNOB_TOPO_FILE])};
+  comm_settings_t made = {0};
   COLL_TRY(read_config(config, &full));
+  COLL_TRY(base_knob_text(&knobs[KNOB_ADDRESS], &made.address));
+  COLL_TRY(base_knob_text(&knobs[KNOB_TOPO_FILE], &made.topo_file));
   COLL_TRY(read_limit(KNOB_TIMEOUT, full.create_timeout_ms, &made.timeout_ns));
   COLL_TRY(read_limit(KNOB_HANG, full.hang_ms, &made.limits.hang_ns));
   COLL_TRY(read_limit(KNOB_CALL_TIMEOUT, full.call_timeout_ms, &made.limits.timeout_ns));
@@ -229,6 +230,10 @@ coll_status_t comm_settings_read(const coll_comm_config_t *config, comm_settings
   COLL_TRY(read_access(&made.access));
   COLL_TRY(read_map(&made.topo_map));
   COLL_TRY(read_flag(KNOB_TOPO_PACED, &made.topo_paced));
+  if (made.topo_paced && made.topo_file[0] == '\0') {
+    return base_fail(COLL_ERROR_INVALID,
+                     "COLL_TOPO_PACED=1 is set but COLL_TOPO_FILE is not: set both, or neither");
+  }
   made.blocking = full.blocking != 0;
   made.device = cuda_driver_current();
   *settings = made;
@@ -290,9 +295,10 @@ static uint32_t protocol_of(const char *text, size_t length) {
 }
 
 coll_status_t comm_cuda_protocols_setting(uint32_t *protocols) {
-  const char *text = base_knob_text(&knobs[KNOB_CUDA_PROTOCOLS]), *at = text;
+  const char *text;
   *protocols = CUDA_PROTOCOL_SIMPLE;
-  for (;; at++) {
+  COLL_TRY(base_knob_text(&knobs[KNOB_CUDA_PROTOCOLS], &text));
+  for (const char *at = text;; at++) {
     size_t length = strcspn(at, ",");
     uint32_t protocol = protocol_of(at, length);
     if (protocol == 0) {

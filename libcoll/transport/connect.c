@@ -31,7 +31,7 @@ static const base_knob_t knobs[] = {
      .fallback = "",
      .help = "the network interfaces at which other hosts reach this one: beginnings of names, "
              "=names and blocks of addresses (eth,=ib0,10.1.0.0/16), ^ before those that are not "
-             "used; all where it is empty"},
+             "used; all where it is not set"},
     {.name = "COLL_CONNECT_ALL",
      .kind = BASE_KNOB_INTEGER,
      .fallback = "64",
@@ -72,11 +72,14 @@ const base_knob_t *transport_knob(int index) {
 }
 
 static coll_status_t read_transports(transport_choice_t *choice) {
-  return transport_choice_read(base_knob_text(&knobs[KNOB_TRANSPORTS]), choice);
+  const char *text;
+  COLL_TRY(base_knob_text(&knobs[KNOB_TRANSPORTS], &text));
+  return transport_choice_read(text, choice);
 }
 
 static coll_status_t read_host(char host[TOPO_HOST_BYTES]) {
-  const char *text = base_knob_text(&knobs[KNOB_HOST_ID]);
+  const char *text;
+  COLL_TRY(base_knob_text(&knobs[KNOB_HOST_ID], &text));
   if (text[0] == '\0') return topo_host_identity(host);
   if (strlen(text) >= TOPO_HOST_BYTES) {
     return base_fail(COLL_ERROR_INVALID, "COLL_HOST_ID has %zu characters: give at most %d",
@@ -86,8 +89,8 @@ static coll_status_t read_host(char host[TOPO_HOST_BYTES]) {
   return COLL_OK;
 }
 
-const char *transport_interfaces(void) {
-  return base_knob_text(&knobs[KNOB_INTERFACES]);
+coll_status_t transport_interfaces(const char **list) {
+  return base_knob_text(&knobs[KNOB_INTERFACES], list);
 }
 
 /* ---- listening ------------------------------------------------------------------------------*/
@@ -109,11 +112,13 @@ static coll_status_t listen_between_hosts(const transport_choice_t *choice,
   name->fabric = (uint8_t)(kind + 1);
   name->sockets = choice->tcp;
   if (name->fabric == 0 && !choice->tcp) return COLL_OK;
+  const char *interfaces;
   int64_t mesh_ranks;
   int recovery;
   COLL_TRY(base_knob_integer(&knobs[KNOB_CONNECT_ALL], &mesh_ranks));
   COLL_TRY(base_knob_word(&knobs[KNOB_RECONNECT], &recovery));
-  COLL_TRY(tcp_listen(&listener->tcp, transport_interfaces(), &name->tcp));
+  COLL_TRY(transport_interfaces(&interfaces));
+  COLL_TRY(tcp_listen(&listener->tcp, interfaces, &name->tcp));
   name->tcp.mesh_ranks = (uint32_t)mesh_ranks;
   name->tcp.recovery = (uint8_t)recovery;
   return COLL_OK;

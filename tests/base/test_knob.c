@@ -15,14 +15,35 @@ static const base_knob_t word = {.name = "COLL_TEST_WORD",
                                  .fallback = "auto",
                                  .help = "how",
                                  .words = words};
+static const base_knob_t text = {.name = "COLL_TEST_TEXT", .kind = BASE_KNOB_TEXT, .fallback = ""};
 
-Test(knob, uses_the_default_if_unset_or_empty) {
+Test(knob, uses_the_default_if_unset) {
   int64_t value = 0;
   int index = -1;
+  const char *written = NULL;
   cr_assert(base_knob_integer(&number, &value) == COLL_OK && value == 5);
   cr_assert(base_knob_integer(&size, &value) == COLL_OK && value == 4096);
-  setenv(word.name, "", 1);
   cr_assert(base_knob_word(&word, &index) == COLL_OK && index == 0);
+  cr_assert_eq(base_knob_text(&text, &written), COLL_OK);
+  cr_assert_str_eq(written, "");
+}
+
+Test(knob, rejects_an_empty_value) {
+  int64_t value = 77;
+  int index = 77;
+  const char *written = "kept";
+  const base_knob_t *const all[] = {&number, &size, &word, &text};
+  for (int i = 0; i < 4; i++) {
+    setenv(all[i]->name, "", 1);
+    coll_status_t status = all[i] == &text   ? base_knob_text(&text, &written)
+                           : all[i] == &word ? base_knob_word(&word, &index)
+                                             : base_knob_integer(all[i], &value);
+    cr_assert_eq(status, COLL_ERROR_INVALID, "%s", all[i]->name);
+    cr_assert_not_null(strstr(base_last_error(), all[i]->name), "%s", base_last_error());
+    cr_assert_not_null(strstr(base_last_error(), "is set but empty"), "%s", base_last_error());
+  }
+  cr_assert(value == 77 && index == 77, "a rejected value was set");
+  cr_assert_str_eq(written, "kept");
 }
 
 Test(knob, reads_the_environment) {
@@ -55,10 +76,10 @@ Test(knob, rejects_wrong_values) {
 }
 
 Test(knob, describes_name_value_and_default) {
-  char text[128], little[8];
+  char described[128], little[8];
   setenv(word.name, "ring", 1);
-  base_knob_describe(&word, text, sizeof text);
-  cr_assert_str_eq(text, "COLL_TEST_WORD=ring (default 'auto'): how");
+  base_knob_describe(&word, described, sizeof described);
+  cr_assert_str_eq(described, "COLL_TEST_WORD=ring (default 'auto'): how");
   base_knob_describe(&word, little, sizeof little);
   cr_assert_str_eq(little, "COLL_TE");
 }

@@ -203,6 +203,7 @@ static int prepare(const death_t *death, int rank, int size, coll_comm_t *parent
   set("COLL_TIMEOUT_MS", death->timeout_ms);
   set("RANK", rank);
   set("WORLD_SIZE", size);
+  setenv("MASTER_ADDR", "127.0.0.1", 1);
   set("MASTER_PORT", death->port);
   if (is_missed(death)) virtual_time_freeze();
   if (death->way != CREATE_ENV && rank == 0) PARTY_OK(coll_unique_id_create(harness_board()));

@@ -22,6 +22,7 @@ static const char *const names[] = {"COLL_LAUNCHER",
                                     "WORLD_SIZE",
                                     "MASTER_ADDR",
                                     "MASTER_PORT",
+                                    "LOCAL_WORLD_SIZE",
                                     "TORCHELASTIC_USE_AGENT_STORE",
                                     "PMI_RANK",
                                     "PMI_SIZE",
@@ -40,7 +41,8 @@ static const char *const names[] = {"COLL_LAUNCHER",
                                     "SLURM_STEP_NUM_NODES",
                                     "SLURM_STEP_NODELIST",
                                     "SLURM_NODELIST",
-                                    "COLL_TIMEOUT_MS"};
+                                    "COLL_TIMEOUT_MS",
+                                    "COLL_TOPO_PACED"};
 
 static void clear(void) {
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) unsetenv(names[i]);
@@ -136,6 +138,7 @@ Test(environment, of_steps_of_an_allocation) {
 Test(environment, of_a_user) {
   set("RANK", "0");
   set("WORLD_SIZE", "2");
+  set("MASTER_ADDR", "127.0.0.1");
   set("MASTER_PORT", "1234");
   set("COLL_RANK", "3");
   set("COLL_SIZE", "4");
@@ -156,24 +159,127 @@ Test(environment, of_a_user) {
   }
 }
 
+/* Each alone, and in place of the other. */
 Test(environment, names_what_is_missing) {
   static const char *const halves[][2] = {{"COLL_RANK", "COLL_SIZE"},
                                           {"RANK", "WORLD_SIZE"},
                                           {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
                                           {"PMI_RANK", "PMI_SIZE"},
                                           {"SLURM_PROCID", "SLURM_NTASKS"}};
-  for (size_t i = 0; i < sizeof halves / sizeof halves[0]; i++) {
+  for (size_t i = 0; i < 2 * sizeof halves / sizeof halves[0]; i++) {
+    const char *there = halves[i / 2][i % 2], *missing = halves[i / 2][1 - i % 2];
     clear();
     set("SLURM_STEP_ID", "0");
-    set(halves[i][0], "1");
-    cr_assert_eq(look().status, COLL_ERROR_INVALID, "%s alone was taken", halves[i][0]);
-    cr_assert_not_null(strstr(base_last_error(), halves[i][1]), "%s", base_last_error());
+    set(there, "4");
+    cr_assert_eq(look().status, COLL_ERROR_INVALID, "%s alone was taken", there);
+    cr_assert_not_null(strstr(base_last_error(), missing), "%s", base_last_error());
     set("COLL_LAUNCHER", "none");
     cr_assert_eq(look().size, 1);
   }
-  clear();
-  set("SLURM_NTASKS", "4"); /* as a shell of an allocation has it */
-  cr_assert_eq(look().size, 1);
+}
+
+Test(environment, names_what_is_missing_beside_other_variables) {
+  static const char *const sets[][3] = {
+      {"LOCAL_WORLD_SIZE", "2", "but RANK is not"},
+      {"MPI_LOCALNRANKS", "2", "but PMI_RANK is not"},
+      {"OMPI_COMM_WORLD_LOCAL_SIZE", "2", "but OMPI_COMM_WORLD_RANK is not"},
+      {"TORCHELASTIC_USE_AGENT_STORE", "True", "but RANK is not"},
+      {"COLL_ADDRESS", "node:1", "but COLL_RANK is not"},
+      {"WORLD_SIZE", "many", "but RANK is not"},
+      {"PMI_PORT", "node:1", "COLL_LAUNCHER=variables"}, /* mpiexec -pmi-port sets no rank */
+      {"PMIX_RANK", "0", "COLL_LAUNCHER=variables"}};
+  for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
+    clear();
+    set("COLL_LAUNCHER", "variables");
+    set(sets[i][0], sets[i][1]);
+    cr_assert_eq(look().status, COLL_ERROR_INVALID, "%s alone was taken", sets[i][0]);
+    cr_assert_not_null(strstr(base_last_error(), sets[i][2]), "%s", base_last_error());
+  }
+}
+
+/* A job of one has no other ranks that could be missed. */
+Test(environment, takes_what_means_nothing_for_one_rank) {
+  static const char *const sets[][2] = {
+      {"SLURM_NTASKS", "4"}, /* as a shell of an allocation has it */
+      {"WORLD_SIZE", "1"},
+      {"OMPI_COMM_WORLD_SIZE", "1"},
+      {"PMI_SIZE", "1"},
+      {"LOCAL_WORLD_SIZE", "1"},
+      {"MASTER_ADDR", "node"},
+      {"MASTER_PORT", "1"},
+      {"TORCHELASTIC_USE_AGENT_STORE", "False"}};
+  for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
+    clear();
+    set(sets[i][0], sets[i][1]);
+    cr_assert_eq(look().size, 1, "%s=%s: %s", sets[i][0], sets[i][1], base_last_error());
+  }
+}
+
+/* A complete launcher counts, whatever another one has left of its own. */
+Test(environment, takes_a_complete_launcher_beside_half_of_another) {
+  set("WORLD_SIZE", "8");
+  set("SLURM_PROCID", "1");
+  set("SLURM_NTASKS", "4");
+  set("SLURM_STEP_ID", "0");
+  found_t found = look();
+  cr_assert(found.rank == 1 && found.size == 4, "%s", base_last_error());
+  set("COLL_SIZE", "8");
+  cr_assert_eq(look().status, COLL_ERROR_INVALID, "COLL_SIZE is for this library alone");
+  cr_assert_not_null(strstr(base_last_error(), "COLL_RANK"), "%s", base_last_error());
+}
+
+Test(environment, refuses_empty_variables_of_the_library) {
+  static const char *const own[] = {"COLL_RANK",      "COLL_SIZE",       "COLL_ADDRESS",
+                                    "COLL_LAUNCHER",  "COLL_TIMEOUT_MS", "COLL_AUTH_FILE",
+                                    "COLL_TOPO_FILE", "COLL_HOST_ID",    "COLL_INTERFACES"};
+  for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
+    coll_comm_t comm = NULL;
+    coll_unique_id_t id;
+    clear();
+    set("COLL_RANK", "0");
+    set("COLL_SIZE", "2");
+    set("COLL_ADDRESS", "127.0.0.1:1");
+    set(own[i], "");
+    coll_status_t status = strncmp(own[i], "COLL_INTERFACE", 14) == 0 || i == 7
+                               ? coll_unique_id_create_net(&id)
+                               : coll_comm_create_env(&comm);
+    if (i == 7 && status == COLL_OK) status = coll_comm_create(&id, 0, 1, NULL, &comm);
+    cr_assert_eq(status, COLL_ERROR_INVALID, "an empty %s was taken", own[i]);
+    cr_assert_not_null(strstr(coll_last_error(NULL), own[i]), "%s", coll_last_error(NULL));
+    unsetenv(own[i]);
+  }
+}
+
+Test(environment, paces_only_with_a_file) {
+  coll_comm_t comm;
+  set("COLL_TOPO_PACED", "1");
+  cr_assert_eq(coll_comm_create_env(&comm), COLL_ERROR_INVALID);
+  cr_assert_not_null(strstr(coll_last_error(NULL), "COLL_TOPO_FILE"), "%s", coll_last_error(NULL));
+}
+
+/* The ranks of several hosts would meet at a port that each host computes for itself. */
+Test(environment, needs_a_port_with_an_address_of_another_host) {
+  set("PMI_RANK", "1");
+  set("PMI_SIZE", "4");
+  set("MASTER_ADDR", "10.77.0.1");
+  cr_assert_eq(look().status, COLL_ERROR_INVALID);
+  cr_assert_not_null(strstr(base_last_error(), "MASTER_PORT"), "%s", base_last_error());
+  set("MPI_LOCALNRANKS", "4");
+  cr_assert_eq(look().status, COLL_OK, "%s", base_last_error());
+}
+
+/* Each host would take its own loopback address for it. */
+Test(environment, needs_an_address_with_a_port) {
+  set("RANK", "1");
+  set("WORLD_SIZE", "4");
+  set("MASTER_PORT", "1234");
+  set("LOCAL_WORLD_SIZE", "2");
+  cr_assert_eq(look().status, COLL_ERROR_INVALID);
+  cr_assert_not_null(strstr(base_last_error(), "MASTER_ADDR"), "%s", base_last_error());
+  unsetenv("LOCAL_WORLD_SIZE");
+  cr_assert_eq(look().status, COLL_ERROR_INVALID);
+  set("LOCAL_WORLD_SIZE", "4");
+  cr_assert_str_eq(look().address.host, "127.0.0.1");
 }
 
 Test(environment, batch_script_of_slurm_is_one_rank) {
@@ -320,6 +426,7 @@ Test(environment, prefers_torchrun) {
   set("SLURM_NTASKS", "10");
   set("RANK", "0");
   set("WORLD_SIZE", "2");
+  set("MASTER_ADDR", "127.0.0.1");
   set("MASTER_PORT", "1234");
   found_t found = look();
   cr_assert(found.rank == 0 && found.size == 2);
@@ -331,6 +438,7 @@ Test(environment, names_a_variable_with_a_wrong_value) {
       {"x", "2", "RANK=x"},         {"0", "0", "WORLD_SIZE=0"},
       {"0", "2k", "WORLD_SIZE=2k"}, {"0", "99999999999999999999", "WORLD_SIZE=9"},
       {"1.5", "3", "RANK=1.5"},     {"0", "-4", "WORLD_SIZE=-4"}};
+  set("MASTER_ADDR", "127.0.0.1");
   set("MASTER_PORT", "1234");
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     set("RANK", bad[i][0]);

@@ -106,6 +106,7 @@ static int free_port(void) {
 
 static void start_ranks(pid_t pids[], int size, int victim) {
   set("WORLD_SIZE", size);
+  setenv("MASTER_ADDR", "127.0.0.1", 1);
   set("MASTER_PORT", free_port());
   setenv("COLL_TUNE", "builtin", 1);
   set("COLL_TIMEOUT_MS", 60000 * HARNESS_PATIENCE);

@@ -124,6 +124,11 @@ static int variables(int rank, int size, void *context) {
   setenv("NCCL_ALGO", "allreduce:tree;allgather:ring", 1);
   NCCL_OK(ncclGetVersion(&version));
   NCCL_REQUIRE(version == 23007);
+  static const char *const wrong[] = {"", "2.28.9", "1999", "22809x"};
+  for (int i = 0; i < 4; i++) {
+    setenv("COLL_NCCL_VERSION", wrong[i], 1);
+    NCCL_REQUIRE(ncclGetVersion(&version) == ncclInvalidUsage && version == 23007);
+  }
   setenv("COLL_NCCL_VERSION", "22809", 1);
   NCCL_OK(ncclGetVersion(&version));
   NCCL_REQUIRE(version == 22809);

@@ -69,8 +69,8 @@ on() {
 }
 
 # on_hosts HOSTS RANKS COMMAND...: RANKS ranks of the command on each of the first hosts, whose
-# output goes to out.RANK and err.RANK. Their secret is in the file auth. The exit code is the
-# largest.
+# output goes to out.RANK and err.RANK. Their secret is in the file auth; with auth="" they have
+# none. The exit code is the largest.
 on_hosts() {
   on=$1 each=$2 worst=0 pids=
   shift 2
@@ -79,7 +79,7 @@ on_hosts() {
   while [ $rank -lt $((on * each)) ]; do
     ip netns exec "${prefix}h$((rank / each + 1))" env RANK=$rank WORLD_SIZE=$((on * each)) \
       MASTER_ADDR=10.77.0.1 MASTER_PORT=29555 \
-      COLL_AUTH_FILE="${auth-auth}" "$@" >out.$rank 2>err.$rank </dev/null &
+      ${auth-COLL_AUTH_FILE=auth} "$@" >out.$rank 2>err.$rank </dev/null &
     pids="$pids $!"
     rank=$((rank + 1))
   done

@@ -4,12 +4,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/knob.h"
 #include "base/memory.h"
 #include "topo/discover_cache.h"
 #include "topo/home.h"
 #include "topo/json.h"
 #include "topo/place.h"
 #include "topo/sysfs.h"
+
+static const base_knob_t file_knob = {
+    .name = "COLL_TOPO_FILE", .kind = BASE_KNOB_TEXT, .fallback = ""};
 
 static coll_status_t print_file(const char *file_name, int ranks, topo_map_t map) {
   topo_graph_t *graph;
@@ -58,8 +62,9 @@ static coll_status_t print_machine(void) {
 }
 
 coll_status_t collrun_layout_print(int ranks, topo_map_t map, const topo_machine_t *machine) {
-  const char *file_name = getenv("COLL_TOPO_FILE");
-  if (file_name != NULL && file_name[0] != '\0') return print_file(file_name, ranks, map);
+  const char *file_name;
+  COLL_TRY(base_knob_text(&file_knob, &file_name));
+  if (file_name[0] != '\0') return print_file(file_name, ranks, map);
   COLL_TRY(print_machine());
   return print_homes(ranks, machine);
 }

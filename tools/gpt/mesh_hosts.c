@@ -3,11 +3,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/knob.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "tools/gpt/mesh_options.h"
 #include "topo/json.h"
 #include "topo/place.h"
+
+static const base_knob_t topology_knob = {
+    .name = "COLL_TOPO_FILE", .kind = BASE_KNOB_TEXT, .fallback = ""};
+static const base_knob_t map_knob = {
+    .name = "COLL_TOPO_MAP", .kind = BASE_KNOB_TEXT, .fallback = ""};
 
 static coll_status_t find_map(const char *word, topo_map_t *map) {
   *map = TOPO_MAP_BY_HOST;
@@ -52,8 +58,10 @@ coll_status_t gpt_mesh_place_on(const char *topology, const char *map, int ranks
 }
 
 coll_status_t gpt_mesh_place(const train_group_t *group, train_placement_t *placement) {
-  const char *topology = getenv("COLL_TOPO_FILE");
-  if (topology == NULL || topology[0] == '\0') return train_placement_discover(group, placement);
-  return train_group_agree(
-      group, gpt_mesh_place_on(topology, getenv("COLL_TOPO_MAP"), group->size, placement));
+  const char *topology, *map;
+  COLL_TRY(base_knob_text(&topology_knob, &topology));
+  if (topology[0] == '\0') return train_placement_discover(group, placement);
+  coll_status_t status = base_knob_text(&map_knob, &map);
+  if (status == COLL_OK) status = gpt_mesh_place_on(topology, map, group->size, placement);
+  return train_group_agree(group, status);
 }

@@ -41,7 +41,9 @@ static const base_knob_t knobs[] = {
      .fallback = "",
      .help = "host:port or [IPv6 address]:port at which rank 0 listens, with COLL_RANK"}};
 
-enum { KNOB_LAUNCHER, KNOB_COUNT = sizeof knobs / sizeof knobs[0] };
+enum { KNOB_LAUNCHER, KNOB_RANK, KNOB_SIZE, KNOB_ADDRESS, KNOB_COUNT };
+
+_Static_assert(sizeof knobs / sizeof knobs[0] == KNOB_COUNT, "one name per knob");
 
 const base_knob_t *launch_knob(int index) {
   return index >= 0 && index < KNOB_COUNT ? &knobs[index] : NULL;
@@ -55,7 +57,11 @@ static const launch_kind_t kinds[] = {
      .local_size = "LOCAL_WORLD_SIZE",
      .job = "TORCHELASTIC_RUN_ID",
      .store = &launch_store_torch},
-    {.marker = "RANK", .rank = "RANK", .size = "WORLD_SIZE", .job = "TORCHELASTIC_RUN_ID"},
+    {.marker = "RANK",
+     .rank = "RANK",
+     .size = "WORLD_SIZE",
+     .local_size = "LOCAL_WORLD_SIZE",
+     .job = "TORCHELASTIC_RUN_ID"},
     {.marker = "PMIX_RANK",
      .local_size = "OMPI_COMM_WORLD_LOCAL_SIZE",
      .job = "PMIX_NAMESPACE",
@@ -95,8 +101,9 @@ const char *launch_value(const char *name) {
 coll_status_t launch_number(const char *name, int64_t least, int64_t most, int64_t *value) {
   const char *text = launch_value(name);
   if (text != NULL && base_text_integer(text, least, most, value)) return COLL_OK;
-  return base_fail(COLL_ERROR_INVALID, "%s=%s: the launcher should set a number from %lld to %lld",
-                   name, text != NULL ? text : "", (long long)least, (long long)most);
+  return base_fail(COLL_ERROR_INVALID, "%s%s%s: the launcher should set a number from %lld to %lld",
+                   name, text != NULL ? "=" : "", text != NULL ? text : " is not set",
+                   (long long)least, (long long)most);
 }
 
 static bool is_true(const char *name) {
@@ -122,15 +129,70 @@ static coll_status_t read_variables(const launch_kind_t *kind, launch_t *launch)
   return COLL_OK;
 }
 
-/* A size without a rank is ignored: shells of an allocation of Slurm have SLURM_NTASKS. */
-static coll_status_t find_incomplete(void) {
-  for (int i = 0; i < KIND_COUNT; i++) {
-    if (launch_value(kinds[i].marker) == NULL || launch_value(kinds[i].rank) == NULL) continue;
-    return base_fail(COLL_ERROR_INVALID,
-                     "%s=%s is set but %s is not: set both, or neither for a single rank",
-                     kinds[i].rank, launch_value(kinds[i].rank), kinds[i].size);
+/* ---- half of a configuration ------------------------------------------------------------------*/
+
+static coll_status_t fail_half(const char *set, const char *missing, const char *why) {
+  return base_fail(COLL_ERROR_INVALID,
+                   "%s=%s is set but %s is not: set both, or neither for a single rank%s%s%s", set,
+                   launch_value(set), missing, why[0] != '\0' ? " (" : "", why,
+                   why[0] != '\0' ? ")" : "");
+}
+
+/* COLL_RANK, COLL_SIZE and COLL_ADDRESS are set for this library alone, so none of them is left
+ * out on purpose. */
+static coll_status_t check_own(void) {
+  const char *values[KNOB_COUNT] = {NULL}, *set = NULL;
+  for (int i = KNOB_RANK; i < KNOB_COUNT; i++) {
+    COLL_TRY(base_knob_text(&knobs[i], &values[i]));
+    if (values[i][0] != '\0') set = knobs[i].name;
+  }
+  for (int i = KNOB_RANK; i <= KNOB_SIZE && set != NULL; i++) {
+    if (values[i][0] == '\0') return fail_half(set, knobs[i].name, "");
   }
   return COLL_OK;
+}
+
+/* Whether the variable says that there are other ranks: any value but 1. */
+static bool is_of_several(const char *name) {
+  const char *text = launch_value(name);
+  return text != NULL && strcmp(text, "1") != 0;
+}
+
+/* Which of the launcher's variables is set and which one is missing; NULL: it is all there, or
+ * nothing of it. Slurm's count only inside of a step: shells of an allocation have them too. */
+static const char *half_of(const launch_kind_t *kind, const char **missing) {
+  bool has_rank = launch_value(kind->rank) != NULL, has_size = launch_value(kind->size) != NULL;
+  if (kind->rank == NULL || (has_rank && has_size)) return NULL;
+  if (kind->step != NULL && launch_value(kind->marker) == NULL) return NULL;
+  *missing = has_rank ? kind->size : kind->rank;
+  if (has_rank) return kind->rank;
+  if (is_of_several(kind->size)) return kind->size;
+  if (is_of_several(kind->local_size)) return kind->local_size;
+  return kind->store == &launch_store_torch && is_true(kind->marker) ? kind->marker : NULL;
+}
+
+/* A launcher whose key-value space was not asked, and that sets no rank. */
+static const launch_kind_t *find_unasked(void) {
+  for (int i = 0; i < KIND_COUNT; i++) {
+    if (kinds[i].rank == NULL && launch_value(kinds[i].marker) != NULL) return &kinds[i];
+  }
+  return NULL;
+}
+
+/* No launcher is all there: fails if a part of one is. why_not: of a key-value space, or "". */
+static coll_status_t check_none(const char *why_not) {
+  for (int i = 0; i < KIND_COUNT; i++) {
+    const char *missing, *set = half_of(&kinds[i], &missing);
+    if (set != NULL) return fail_half(set, missing, why_not);
+  }
+  const launch_kind_t *unasked = find_unasked();
+  if (unasked == NULL) return COLL_OK;
+  return base_fail(
+      COLL_ERROR_INVALID,
+      "%s=%s is set, but the rank and the number of ranks are not known: %s "
+      "(COLL_LAUNCHER=none: this process is the only rank)",
+      unasked->marker, launch_value(unasked->marker),
+      why_not[0] != '\0' ? why_not : "COLL_LAUNCHER=variables, and no variable has them");
 }
 
 static coll_status_t open_store(const launch_kind_t *kind, uint64_t deadline_ns, launch_t *launch) {
@@ -153,6 +215,7 @@ coll_status_t launch_find(uint64_t deadline_ns, launch_t *launch) {
   int word;
   launch_t found = {.size = 1};
   COLL_TRY(base_knob_word(&knobs[KNOB_LAUNCHER], &word));
+  if (word != WORD_NONE) COLL_TRY(check_own());
   for (int i = 0; i < KIND_COUNT && word != WORD_NONE; i++) {
     const launch_kind_t *kind = &kinds[i];
     if (!is_present(kind) || (kind->store != NULL && word == WORD_VARIABLES)) continue;
@@ -165,7 +228,7 @@ coll_status_t launch_find(uint64_t deadline_ns, launch_t *launch) {
     if (status != COLL_ERROR_UNSUPPORTED) return status;
     snprintf(found.no_store, sizeof found.no_store, "%s", base_last_error());
   }
-  if (word != WORD_NONE) COLL_TRY(find_incomplete());
+  if (word != WORD_NONE) COLL_TRY(check_none(found.no_store));
   *launch = found;
   return COLL_OK;
 }

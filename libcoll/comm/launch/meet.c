@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 #include "comm/launch/launch.h"
+#include "comm/rendezvous/secret_source.h"
 
 #define TAG "coll1/"
 #define TAG_FAILED "coll1!"
@@ -77,20 +78,21 @@ static coll_status_t start_server(const launch_t *launch, rendezvous_address_t *
 
 /* The user's secret, if there is one in a file, is better than what a key-value space would show to
  * others. */
-static coll_status_t find_secret(rendezvous_address_t *address) {
-  return launch_value("COLL_AUTH_FILE") != NULL ? rendezvous_secret_find(address)
-                                                : base_secret_create(&address->secret);
+static coll_status_t find_secret(rendezvous_address_t *address, bool *is_users) {
+  COLL_TRY(rendezvous_secret_has_file(is_users));
+  return *is_users ? rendezvous_secret_find(address) : base_secret_create(&address->secret);
 }
 
 static coll_status_t publish(const launch_t *launch, uint64_t deadline_ns,
                              rendezvous_address_t *address) {
   char text[LAUNCH_TEXT_BYTES] = TAG_FAILED, why[512];
-  coll_status_t failure = find_secret(address);
+  bool is_users = false;
+  coll_status_t failure = find_secret(address, &is_users);
   if (failure == COLL_OK) failure = start_server(launch, address);
   snprintf(why, sizeof why, "%s", base_last_error());
   if (failure == COLL_OK) {
     rendezvous_address_t shown = *address;
-    if (launch_value("COLL_AUTH_FILE") != NULL) base_secret_wipe(&shown.secret);
+    if (is_users) base_secret_wipe(&shown.secret);
     launch_text_write(&shown, text);
     base_secret_wipe(&shown.secret);
   }

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "comm/launch/ancestor.h"
 #include "comm/launch/launch.h"
+#include "comm/rendezvous/secret_source.h"
 
 #define PORT_FIRST 29500 /* torchrun's default */
 #define PORT_COUNT 2000  /* ports among which jobs are spread */
@@ -93,6 +94,32 @@ static coll_status_t find_host(const launch_t *launch, rendezvous_address_t *add
   return set_host("", "127.0.0.1", strlen("127.0.0.1"), address);
 }
 
+/* The computed port is that of this host's launcher process: elsewhere it would be another one. */
+static coll_status_t check_port_is_common(const launch_t *launch, const char *host) {
+  bool stays = false;
+  if (launch->kind->job != NULL && launch_value(launch->kind->job) != NULL) return COLL_OK;
+  if (launch_is_on_one_host(launch)) return COLL_OK;
+  if (rendezvous_stays_on_host(host, &stays) == 0 && stays) return COLL_OK;
+  return base_fail(COLL_ERROR_INVALID,
+                   "MASTER_ADDR=%s is set but MASTER_PORT is not: set both, with a port that is "
+                   "free on that host",
+                   host);
+}
+
+/* The host of MASTER_ADDR; without it, that of a launcher that sets ranks only. */
+static coll_status_t read_host(const launch_t *launch, rendezvous_address_t *address) {
+  const char *host = launch_value("MASTER_ADDR");
+  bool is_torch = strcmp(launch->kind->rank, "RANK") == 0;
+  if (host != NULL) return set_host("MASTER_ADDR", host, strlen(host), address);
+  if (!is_torch) return find_host(launch, address);
+  if (launch_is_on_one_host(launch)) {
+    return set_host("", "127.0.0.1", strlen("127.0.0.1"), address);
+  }
+  return base_fail(COLL_ERROR_INVALID,
+                   "RANK and WORLD_SIZE are set but MASTER_ADDR is not: set it to an address of "
+                   "rank 0's host, 127.0.0.1 if all ranks are on this one");
+}
+
 coll_status_t launch_variables_address(const launch_t *launch, rendezvous_address_t *address) {
   const char *host = launch_value("MASTER_ADDR");
   const launch_kind_t *kind = launch->kind;
@@ -108,11 +135,10 @@ coll_status_t launch_variables_address(const launch_t *launch, rendezvous_addres
                      "RANK and WORLD_SIZE are set but MASTER_PORT is not: start the ranks with "
                      "collrun or torchrun, or set MASTER_ADDR and MASTER_PORT");
   } else {
+    if (host != NULL) COLL_TRY(check_port_is_common(launch, host));
     if (address->job == 0) address->job = hash_of_launcher(kind);
     port = PORT_FIRST + (int64_t)(address->job % PORT_COUNT);
   }
   address->port = (uint16_t)port;
-  if (host != NULL) return set_host("MASTER_ADDR", host, strlen(host), address);
-  if (is_torch) return set_host("", "127.0.0.1", strlen("127.0.0.1"), address);
-  return find_host(launch, address);
+  return read_host(launch, address);
 }

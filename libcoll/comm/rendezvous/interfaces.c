@@ -27,9 +27,11 @@ static void add_address(const topo_interface_t *from, char *list, size_t bytes) 
 /* Sets list to "" if this host has no address that other hosts may reach. */
 static coll_status_t list_addresses(char *list, size_t bytes) {
   topo_interface_t found[ADDRESSES_MAX];
+  const char *interfaces;
   int count;
   list[0] = '\0';
-  COLL_TRY(topo_interfaces_find(transport_interfaces(), ADDRESSES_MAX, found, &count));
+  COLL_TRY(transport_interfaces(&interfaces));
+  COLL_TRY(topo_interfaces_find(interfaces, ADDRESSES_MAX, found, &count));
   for (int i = 0; i < count; i++) add_address(&found[i], list, bytes);
   return COLL_OK;
 }

@@ -180,10 +180,18 @@ static coll_status_t go_without(const char *host) {
                    host);
 }
 
+coll_status_t rendezvous_secret_has_file(bool *has_file) {
+  const char *file;
+  COLL_TRY(base_knob_text(&knobs[KNOB_FILE], &file));
+  *has_file = file[0] != '\0';
+  return COLL_OK;
+}
+
 coll_status_t rendezvous_secret_find(rendezvous_address_t *address) {
-  const char *file = base_knob_text(&knobs[KNOB_FILE]);
-  const char *path = base_knob_text(&knobs[KNOB_SOCKET]);
+  const char *file, *path;
   if (!base_secret_is_none(&address->secret)) return COLL_OK;
+  COLL_TRY(base_knob_text(&knobs[KNOB_FILE], &file));
+  COLL_TRY(base_knob_text(&knobs[KNOB_SOCKET], &path));
   if (file[0] != '\0') return read_file(file, &address->secret);
   if (path[0] != '\0') return ask(path, &address->secret);
   return go_without(address->host);

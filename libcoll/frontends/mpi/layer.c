@@ -62,6 +62,9 @@ static int end_layer(MPI_Comm comm, int key, void *value, void *extra) {
 static void read_settings(void) {
   const char *mode = getenv("COLL_MPI_SERVE"), *stats = getenv("COLL_MPI_STATS");
   layer.has_stats = stats != NULL && stats[0] != '\0' && strcmp(stats, "0") != 0;
+  if (stats != NULL && stats[0] == '\0') {
+    layer_say("COLL_MPI_STATS is set but empty: give 0 or 1; 0 is used");
+  }
   if (mode == NULL || strcmp(mode, "measured") == 0) {
     layer.mode = LAYER_MEASURED;
   } else if (strcmp(mode, "always") == 0) {

@@ -16,6 +16,12 @@ ncclResult_t ncclGetVersion(int *version) {
   if (version == NULL) {
     return nccl_fail(ncclInvalidArgument, "ncclGetVersion: version is NULL");
   }
+  if (!nccl_version_is_right()) {
+    return nccl_fail(ncclInvalidUsage,
+                     "ncclGetVersion: COLL_NCCL_VERSION=%s: give a number from 2000 to 999999, as "
+                     "22809 for 2.28.9, or unset it",
+                     getenv("COLL_NCCL_VERSION"));
+  }
   *version = nccl_version();
   return ncclSuccess;
 }

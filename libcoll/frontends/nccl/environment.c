@@ -174,10 +174,22 @@ void nccl_environment_read(void) {
   pthread_once(&once, read_once);
 }
 
+/* The version that COLL_NCCL_VERSION asks for; 0: it is wrong. */
+static int asked_version(const char *value) {
+  char *end;
+  long version = strtol(value, &end, 10);
+  return *end == '\0' && version >= 2000 && version < 1000000 ? (int)version : 0;
+}
+
+bool nccl_version_is_right(void) {
+  const char *value = getenv("COLL_NCCL_VERSION");
+  return value == NULL || asked_version(value) != 0;
+}
+
 int nccl_version(void) {
   const char *value = getenv("COLL_NCCL_VERSION");
-  long version = value != NULL ? strtol(value, NULL, 10) : 0;
-  return version >= 2000 && version < 1000000 ? (int)version : VERSION;
+  int asked = value != NULL ? asked_version(value) : 0;
+  return asked != 0 ? asked : VERSION;
 }
 
 bool nccl_environment_blocking(bool otherwise) {

@@ -23,6 +23,9 @@ void nccl_log_reset(void);
 /* What ncclGetVersion answers: COLL_NCCL_VERSION, else 23007. */
 int nccl_version(void);
 
+/* Whether COLL_NCCL_VERSION, where it is set, is a version. */
+bool nccl_version_is_right(void);
+
 /* NCCL_COMM_BLOCKING, or `otherwise` if it is not set. */
 bool nccl_environment_blocking(bool otherwise);
 

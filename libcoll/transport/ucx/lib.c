@@ -110,8 +110,10 @@ static coll_status_t load(const char *path) {
 }
 
 coll_status_t ucx_lib_load(const base_knob_t *path, const ucx_lib_t **lib) {
+  const char *file;
+  COLL_TRY(base_knob_text(path, &file));
   pthread_mutex_lock(&lock);
-  coll_status_t status = is_loaded ? COLL_OK : load(base_knob_text(path));
+  coll_status_t status = is_loaded ? COLL_OK : load(file);
   pthread_mutex_unlock(&lock);
   *lib = &loaded;
   return status;

@@ -64,7 +64,7 @@ const base_knob_t *transport_verbs_knob(int index) {
 }
 
 coll_status_t verbs_settings_read(verbs_settings_t *settings) {
-  settings->hca = base_knob_text(&knobs[KNOB_HCA]);
+  COLL_TRY(base_knob_text(&knobs[KNOB_HCA], &settings->hca));
   if (!verbs_hca_is_list(settings->hca)) {
     return base_fail(COLL_ERROR_INVALID,
                      "COLL_IB_HCA is \"%s\": give names of devices, such as mlx5_0:1,^mlx5_1",
