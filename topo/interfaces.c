@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "topo/containers.h"
 
 #define ADDRESS_BYTES 16 /* IPv4 in IPv6 as ::ffff:a.b.c.d */
 #define IPV4_BITS 96     /* before it */
@@ -141,11 +142,16 @@ static void copy_interface(const struct ifaddrs *each, topo_interface_t *found) 
          is_narrow ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6));
 }
 
+static bool has_address(const struct ifaddrs *each) {
+  return each->ifa_addr != NULL &&
+         (each->ifa_addr->sa_family == AF_INET || each->ifa_addr->sa_family == AF_INET6);
+}
+
 static coll_status_t fail_none(const char *list, const struct ifaddrs *all) {
   char text[256] = "";
   size_t used = 0;
   for (; all != NULL && used + IFNAMSIZ + 2 < sizeof text; all = all->ifa_next) {
-    if (all->ifa_addr == NULL || all->ifa_addr->sa_family != AF_INET) continue;
+    if (!has_address(all) || strstr(text, all->ifa_name) != NULL) continue;
     used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", used > 0 ? ", " : "",
                              all->ifa_name);
   }
@@ -167,11 +173,47 @@ coll_status_t topo_interfaces_find(const char *list, int max, topo_interface_t f
   if (getifaddrs(&all) != 0) {
     return base_fail_errno(COLL_ERROR_SYSTEM, "the addresses of this host cannot be listed");
   }
-  for (const struct ifaddrs *each = all; each != NULL && *count < max; each = each->ifa_next) {
-    if (is_usable(list, each)) copy_interface(each, &found[(*count)++]);
+  for (int of_containers = 0; of_containers < 2; of_containers++) {
+    for (const struct ifaddrs *each = all; each != NULL && *count < max; each = each->ifa_next) {
+      if (!is_usable(list, each)) continue;
+      if (topo_container_interface(each->ifa_name) != of_containers) continue;
+      copy_interface(each, &found[(*count)++]);
+    }
   }
   bool asks = list[0] != '\0' && list[0] != '^';
   coll_status_t status = asks && *count == 0 ? fail_none(list, all) : COLL_OK;
   freeifaddrs(all);
   return status;
+}
+
+const base_knob_t topo_interfaces_knob = {
+    .name = "COLL_INTERFACES",
+    .kind = BASE_KNOB_TEXT,
+    .fallback = "",
+    .help =
+        "the network interfaces at which other hosts reach this one: beginnings of names, "
+        "=names and blocks of addresses (eth,=ib0,10.1.0.0/16), ^ before those that are not "
+        "used; all where it is not set"};
+
+coll_status_t topo_interfaces_own(int max, topo_interface_t found[], int *count) {
+  const char *list;
+  COLL_TRY(base_knob_text(&topo_interfaces_knob, &list));
+  return topo_interfaces_find(list, max, found, count);
+}
+
+void topo_interface_text(const topo_interface_t *from, char text[INET6_ADDRSTRLEN]) {
+  const void *address = &((const struct sockaddr_in *)(const void *)&from->address)->sin_addr;
+  if (from->address.ss_family == AF_INET6) {
+    address = &((const struct sockaddr_in6 *)(const void *)&from->address)->sin6_addr;
+  }
+  if (inet_ntop(from->address.ss_family, address, text, INET6_ADDRSTRLEN) == NULL) text[0] = '\0';
+}
+
+bool topo_address_is_loopback(const struct sockaddr *address) {
+  if (address->sa_family == AF_INET) {
+    const struct sockaddr_in *narrow = (const struct sockaddr_in *)(const void *)address;
+    return ntohl(narrow->sin_addr.s_addr) >> 24 == 127;
+  }
+  const struct sockaddr_in6 *wide = (const struct sockaddr_in6 *)(const void *)address;
+  return address->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&wide->sin6_addr);
 }

@@ -9,10 +9,11 @@
 #define TOPO_INTERFACES_H
 
 #include <net/if.h>
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <sys/socket.h>
 
-#include "base/status.h"
+#include "base/knob.h"
 
 /* Whether the text is such a list. */
 bool topo_interfaces_is_list(const char *list);
@@ -27,9 +28,23 @@ typedef struct topo_interface {
   struct sockaddr_storage address; /* IPv4 or IPv6; its port is 0 */
 } topo_interface_t;
 
-/* Those of interfaces that run and that the list allows, without link-local ones, at most `max`;
- * loopback ones only if the list asks for something. COLL_ERROR_INVALID: the list is none, or asks
+/* Those of interfaces that run and that the list allows, without link-local ones, at most `max`,
+ * the best first: those of containers (containers.h) come last, as other hosts may have the same.
+ * Loopback ones only if the list asks for something. COLL_ERROR_INVALID: the list is none, or asks
  * for what this host does not have. COLL_ERROR_SYSTEM. */
 coll_status_t topo_interfaces_find(const char *list, int max, topo_interface_t found[], int *count);
+
+/* COLL_INTERFACES. */
+extern const base_knob_t topo_interfaces_knob;
+
+/* The addresses at which other hosts reach this one: as topo_interfaces_find, with the list of
+ * COLL_INTERFACES. Whatever listens for other hosts, or tells them an address, asks this. */
+coll_status_t topo_interfaces_own(int max, topo_interface_t found[], int *count);
+
+/* The address as a text. */
+void topo_interface_text(const topo_interface_t *from, char text[INET6_ADDRSTRLEN]);
+
+/* Whether it is one of a loopback interface. */
+bool topo_address_is_loopback(const struct sockaddr *address);
 
 #endif

@@ -24,17 +24,13 @@ typedef struct unique_id {
 
 _Static_assert(sizeof(unique_id_t) <= COLL_UNIQUE_ID_BYTES, "an id must fit its public bytes");
 
-/* host "": all addresses of this host. */
-static coll_status_t create_id(const char *verb, const char *host, coll_unique_id_t *id) {
+/* otherwise: where it listens without COLL_INTERFACE_ADDRESS. */
+static coll_status_t create_id(const char *verb, const char *otherwise, coll_unique_id_t *id) {
   unique_id_t made = {.magic = ID_MAGIC};
   if (id == NULL) return base_fail(COLL_ERROR_INVALID, "%s: id is NULL", verb);
-  if (strlen(host) >= sizeof made.address.host) {
-    return base_fail(COLL_ERROR_INVALID, "COLL_INTERFACE_ADDRESS=%s is too long", host);
-  }
-  memcpy(made.address.host, host, strlen(host) + 1);
   COLL_TRY(base_secret_create(&made.address.secret));
-  COLL_TRY(host[0] != '\0' ? rendezvous_server_start(&made.address)
-                           : rendezvous_server_start_everywhere(&made.address));
+  COLL_TRY(rendezvous_server_start_own(otherwise, &made.address));
+  made.address.is_here = false; /* it will be used elsewhere */
   memset(id, 0, sizeof *id);
   memcpy(id->internal, &made, sizeof made);
   return COLL_OK;
@@ -43,12 +39,11 @@ static coll_status_t create_id(const char *verb, const char *host, coll_unique_i
 coll_status_t coll_unique_id_create(coll_unique_id_t *id) {
   comm_settings_t settings;
   COLL_TRY(comm_settings_read(NULL, &settings));
-  return create_id("coll_unique_id_create", settings.address, id);
+  return create_id("coll_unique_id_create", "127.0.0.1", id);
 }
 
 coll_status_t coll_unique_id_create_net(coll_unique_id_t *id) {
-  const char *chosen = launch_value("COLL_INTERFACE_ADDRESS");
-  return create_id("coll_unique_id_create_net", chosen != NULL ? chosen : "", id);
+  return create_id("coll_unique_id_create_net", "", id);
 }
 
 /* ---- jobs -----------------------------------------------------------------------------------*/

@@ -221,7 +221,6 @@ coll_status_t comm_settings_read(const coll_comm_config_t *config, comm_settings
   coll_comm_config_t full;
   comm_settings_t made = {0};
   COLL_TRY(read_config(config, &full));
-  COLL_TRY(base_knob_text(&knobs[KNOB_ADDRESS], &made.address));
   COLL_TRY(base_knob_text(&knobs[KNOB_TOPO_FILE], &made.topo_file));
   COLL_TRY(read_limit(KNOB_TIMEOUT, full.create_timeout_ms, &made.timeout_ns));
   COLL_TRY(read_limit(KNOB_HANG, full.hang_ms, &made.limits.hang_ns));

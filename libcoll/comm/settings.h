@@ -18,7 +18,6 @@ typedef struct comm_agreed {
 } comm_agreed_t;
 
 typedef struct comm_settings {
-  const char *address;   /* COLL_INTERFACE_ADDRESS */
   uint64_t timeout_ns;   /* COLL_TIMEOUT_MS */
   comm_limits_t limits;  /* COLL_HANG_MS, COLL_CALL_TIMEOUT_MS */
   comm_agreed_t agreed;  /* layout: filled in when the file is read */

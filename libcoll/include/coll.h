@@ -148,9 +148,9 @@ typedef struct coll_comm_config {
  */
 
 /* Creates a unique id and starts its rendezvous server: a thread of this process that listens on a
- * TCP port of the address given by COLL_INTERFACE_ADDRESS (default: the loopback address). The
- * thread ends when all ranks have made the communicator, or have been told why they cannot; until
- * then the process must not exit. */
+ * TCP port of COLL_INTERFACE_ADDRESS (default: the loopback address), or at all addresses, if that
+ * one is not this host's but leads to it. The thread ends when all ranks have the communicator, or
+ * have been told why they cannot; until then the process must not exit. */
 COLL_API coll_status_t coll_unique_id_create(coll_unique_id_t *id);
 
 /* The same for ranks on several hosts: without COLL_INTERFACE_ADDRESS, the thread listens at all

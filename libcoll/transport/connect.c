@@ -8,6 +8,7 @@
 #include "base/handshake.h"
 #include "base/knob.h"
 #include "base/memory.h"
+#include "topo/interfaces.h"
 #include "transport/mixed/mixed.h"
 #include "transport/shm/shm.h"
 #include "transport/tcp/tcp.h"
@@ -26,12 +27,6 @@ static const base_knob_t knobs[] = {
      .fallback = "",
      .help = "the host that this rank is on, in place of the system's identity: ranks with the "
              "same text share memory"},
-    {.name = "COLL_INTERFACES",
-     .kind = BASE_KNOB_TEXT,
-     .fallback = "",
-     .help = "the network interfaces at which other hosts reach this one: beginnings of names, "
-             "=names and blocks of addresses (eth,=ib0,10.1.0.0/16), ^ before those that are not "
-             "used; all where it is not set"},
     {.name = "COLL_CONNECT_ALL",
      .kind = BASE_KNOB_INTEGER,
      .fallback = "64",
@@ -47,20 +42,14 @@ static const base_knob_t knobs[] = {
      .help = "the connections that are made again after they were reset, so that nothing that was "
              "under way is lost: hosts (those between hosts), all, or none; rank 0's counts"}};
 
-enum {
-  KNOB_TRANSPORTS,
-  KNOB_HOST_ID,
-  KNOB_INTERFACES,
-  KNOB_CONNECT_ALL,
-  KNOB_RECONNECT,
-  KNOB_COUNT
-};
+enum { KNOB_TRANSPORTS, KNOB_HOST_ID, KNOB_CONNECT_ALL, KNOB_RECONNECT, KNOB_COUNT };
 
 _Static_assert(sizeof knobs / sizeof knobs[0] == KNOB_COUNT, "one name per knob");
 
 const base_knob_t *transport_knob(int index) {
   if (index >= 0 && index < KNOB_COUNT) return &knobs[index];
-  index -= KNOB_COUNT;
+  if (index == KNOB_COUNT) return &topo_interfaces_knob;
+  index -= KNOB_COUNT + 1;
   for (int i = 0; index >= 0 && transport_fabric_kind(i) != NULL; i++) {
     int count = 0;
     const base_knob_t *(*knob)(int) = transport_fabric_kind(i)->knob;
@@ -89,10 +78,6 @@ static coll_status_t read_host(char host[TOPO_HOST_BYTES]) {
   return COLL_OK;
 }
 
-coll_status_t transport_interfaces(const char **list) {
-  return base_knob_text(&knobs[KNOB_INTERFACES], list);
-}
-
 /* ---- listening ------------------------------------------------------------------------------*/
 
 transport_listener_t transport_listener_none(void) {
@@ -117,7 +102,7 @@ static coll_status_t listen_between_hosts(const transport_choice_t *choice,
   int recovery;
   COLL_TRY(base_knob_integer(&knobs[KNOB_CONNECT_ALL], &mesh_ranks));
   COLL_TRY(base_knob_word(&knobs[KNOB_RECONNECT], &recovery));
-  COLL_TRY(transport_interfaces(&interfaces));
+  COLL_TRY(base_knob_text(&topo_interfaces_knob, &interfaces));
   COLL_TRY(tcp_listen(&listener->tcp, interfaces, &name->tcp));
   name->tcp.mesh_ranks = (uint32_t)mesh_ranks;
   name->tcp.recovery = (uint8_t)recovery;

@@ -18,9 +18,6 @@
 /* The room's knobs; NULL past the last. */
 const base_knob_t *transport_knob(int index);
 
-/* COLL_INTERFACES: a list for topo/interfaces.h. COLL_ERROR_INVALID: set but empty. */
-coll_status_t transport_interfaces(const char **list);
-
 /* How a rank can be reached; exchanged by the communicator's bootstrap. */
 typedef struct transport_name {
   char host[TOPO_HOST_BYTES];

@@ -229,9 +229,11 @@ Test(environment, takes_a_complete_launcher_beside_half_of_another) {
 }
 
 Test(environment, refuses_empty_variables_of_the_library) {
-  static const char *const own[] = {"COLL_RANK",      "COLL_SIZE",       "COLL_ADDRESS",
-                                    "COLL_LAUNCHER",  "COLL_TIMEOUT_MS", "COLL_AUTH_FILE",
-                                    "COLL_TOPO_FILE", "COLL_HOST_ID",    "COLL_INTERFACES"};
+  static const char *const own[] = {"COLL_RANK",       "COLL_SIZE",
+                                    "COLL_ADDRESS",    "COLL_LAUNCHER",
+                                    "COLL_TIMEOUT_MS", "COLL_AUTH_FILE",
+                                    "COLL_TOPO_FILE",  "COLL_HOST_ID",
+                                    "COLL_INTERFACES", "COLL_INTERFACE_ADDRESS"};
   for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
     coll_comm_t comm = NULL;
     coll_unique_id_t id;

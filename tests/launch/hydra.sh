@@ -25,8 +25,8 @@ ok "without the launcher's key-value space"
 ok "a rank that does not come"
 
 # shellcheck disable=SC2016
-! launch mpiexec.hydra -n 3 sh -c '[ $PMI_RANK = 0 ] && export COLL_INTERFACE_ADDRESS=192.0.2.77
-  exec "$@"' - "$again" && grep -q 'cannot start the rendezvous server at 192.0.2.77' err &&
+! launch mpiexec.hydra -n 3 sh -c '[ $PMI_RANK = 0 ] && export COLL_INTERFACE_ADDRESS=192.0.2.777
+  exec "$@"' - "$again" && grep -q "'192.0.2.777' is no name and no address" err &&
   grep -q 'rank [12]: rank 0 could not start the rendezvous server' err
 ok "rank 0 cannot listen"
 

@@ -2,17 +2,16 @@
  * then the program. A remote shell splits the command again, so for ssh the words are quoted. */
 #include "tools/collrun/agent.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/knob.h"
 #include "base/lines.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -20,7 +19,8 @@
 
 #define WORD_BYTES (2 * PATH_MAX)
 #define MARK "collrun-address "
-#define ADDRESSES_MAX 16
+#define NO_ADDRESS "none"
+#define ANSWER_BYTES 65536 /* with what a remote shell prints */
 
 extern char **environ;
 
@@ -176,18 +176,27 @@ void collrun_agent_free(char **command) {
 
 /* ---- addresses ------------------------------------------------------------------------------*/
 
+static const base_knob_t chosen_knob = {
+    .name = "COLL_INTERFACE_ADDRESS", .kind = BASE_KNOB_TEXT, .fallback = ""};
+
+/* The address that the user has chosen, else the best of this host's; "": it has none that other
+ * hosts reach. */
+static coll_status_t pick_address(char text[COLLRUN_ADDRESS_BYTES]) {
+  topo_interface_t found;
+  const char *chosen;
+  int count;
+  COLL_TRY(base_knob_text(&chosen_knob, &chosen));
+  snprintf(text, COLLRUN_ADDRESS_BYTES, "%s", chosen);
+  if (chosen[0] != '\0') return COLL_OK;
+  COLL_TRY(topo_interfaces_own(1, &found, &count));
+  if (count > 0) topo_interface_text(&found, text);
+  return COLL_OK;
+}
+
 coll_status_t collrun_agent_print_address(int port) {
-  topo_interface_t found[ADDRESSES_MAX];
-  char text[COLLRUN_ADDRESS_BYTES] = "127.0.0.1";
-  const char *list = getenv("COLL_INTERFACES");
-  int count, i = 0;
-  COLL_TRY(topo_interfaces_find(list != NULL ? list : "", ADDRESSES_MAX, found, &count));
-  while (i < count && found[i].address.ss_family != AF_INET) i++;
-  if (i < count) {
-    const struct sockaddr_in *ipv4 = (const struct sockaddr_in *)(const void *)&found[i].address;
-    inet_ntop(AF_INET, &ipv4->sin_addr, text, sizeof text);
-  }
-  printf(MARK "%s %d\n", text, port);
+  char text[COLLRUN_ADDRESS_BYTES];
+  COLL_TRY(pick_address(text));
+  printf(MARK "%s %d\n", text[0] != '\0' ? text : NO_ADDRESS, port);
   return COLL_OK;
 }
 
@@ -248,6 +257,17 @@ static coll_status_t run_and_read(const char *host, char **command, collrun_addr
   return status;
 }
 
+/* Where the first host has only loopback addresses, these do for the ranks of that host alone. */
+static coll_status_t complete(const collrun_settings_t *settings, collrun_address_t *address) {
+  if (strcmp(address->text, NO_ADDRESS) != 0) return COLL_OK;
+  snprintf(address->text, sizeof address->text, "127.0.0.1");
+  if (settings->hosts.count == 1) return COLL_OK;
+  return base_fail(COLL_ERROR_SYSTEM,
+                   "host %s has no address that the other hosts reach: its interfaces are down or "
+                   "have none; give one with --address, or interfaces with COLL_INTERFACES",
+                   settings->hosts.list[0].name);
+}
+
 coll_status_t collrun_agent_ask(const collrun_settings_t *settings, collrun_address_t *address) {
   words_t words = {0};
   const char *host = settings->hosts.list[0].name;
@@ -256,6 +276,7 @@ coll_status_t collrun_agent_ask(const collrun_settings_t *settings, collrun_addr
   if (status == COLL_OK && !is_given) status = add(&words, "--print-address");
   if (status == COLL_OK && !is_given) status = run_and_read(host, words.list, address);
   collrun_agent_free(words.list);
+  if (status == COLL_OK && settings->address == NULL) status = complete(settings, address);
   if (status != COLL_OK) return status;
   if (settings->port != 0) address->port = settings->port;
   if (settings->address != NULL) {

@@ -20,7 +20,8 @@ typedef struct collrun_address {
 /* Whether --agent goes through ssh, so that a remote shell splits the command into words. */
 bool collrun_agent_is_ssh(const collrun_settings_t *settings);
 
-/* The first address of this host that others reach, and a free port; printed for agent_ask. */
+/* COLL_INTERFACE_ADDRESS, or the best address of this host that others reach, and a free port;
+ * printed for agent_ask. */
 coll_status_t collrun_agent_print_address(int port);
 
 /* Asks the first host for its address, with its agent, unless --address and --port give one.

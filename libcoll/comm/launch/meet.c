@@ -62,20 +62,6 @@ bool launch_text_read(const char *text, rendezvous_address_t *address) {
 
 /* ---- rank 0 ---------------------------------------------------------------------------------*/
 
-/* At the address that the user has chosen, else at all of this host's. */
-static coll_status_t start_server(const launch_t *launch, rendezvous_address_t *address) {
-  const char *chosen = launch_value("COLL_INTERFACE_ADDRESS");
-  if (chosen == NULL && !launch_is_on_one_host(launch)) {
-    return rendezvous_server_start_everywhere(address);
-  }
-  if (chosen == NULL) chosen = "127.0.0.1";
-  if (strlen(chosen) >= sizeof address->host) {
-    return base_fail(COLL_ERROR_INVALID, "COLL_INTERFACE_ADDRESS=%s is too long", chosen);
-  }
-  memcpy(address->host, chosen, strlen(chosen) + 1);
-  return rendezvous_server_start(address);
-}
-
 /* The user's secret, if there is one in a file, is better than what a key-value space would show to
  * others. */
 static coll_status_t find_secret(rendezvous_address_t *address, bool *is_users) {
@@ -88,7 +74,10 @@ static coll_status_t publish(const launch_t *launch, uint64_t deadline_ns,
   char text[LAUNCH_TEXT_BYTES] = TAG_FAILED, why[512];
   bool is_users = false;
   coll_status_t failure = find_secret(address, &is_users);
-  if (failure == COLL_OK) failure = start_server(launch, address);
+  if (failure == COLL_OK) {
+    failure =
+        rendezvous_server_start_own(launch_is_on_one_host(launch) ? "127.0.0.1" : "", address);
+  }
   snprintf(why, sizeof why, "%s", base_last_error());
   if (failure == COLL_OK) {
     rendezvous_address_t shown = *address;
@@ -128,6 +117,7 @@ coll_status_t launch_meet(const launch_t *launch, uint64_t deadline_ns,
                              : look_up(launch, deadline_ns, address);
   }
   COLL_TRY(launch_variables_address(launch, address));
+  if (launch->rank == 0) COLL_TRY(rendezvous_address_choose(address));
   COLL_TRY(rendezvous_secret_find(address));
   return launch->rank == 0 ? rendezvous_server_start(address) : COLL_OK;
 }

@@ -29,8 +29,13 @@ static uint64_t hash_of_launcher(const launch_kind_t *kind) {
   return base_text_hash(BASE_TEXT_HASH_OF_NOTHING, name);
 }
 
+/* host: of `bytes` characters; an IPv6 address may be in brackets. */
 static coll_status_t set_host(const char *variable, const char *host, size_t bytes,
                               rendezvous_address_t *address) {
+  if (bytes > 2 && host[0] == '[' && host[bytes - 1] == ']') {
+    host++;
+    bytes -= 2;
+  }
   if (bytes >= sizeof address->host) {
     return base_fail(COLL_ERROR_INVALID,
                      "%s=%.*s: %d bytes are too long a name, the limit is %d: give the numeric "
@@ -58,8 +63,7 @@ static coll_status_t read_address(rendezvous_address_t *address) {
   }
   address->port = (uint16_t)port;
   size_t bytes = (size_t)(colon - text);
-  bool is_wide = text[0] == '[' && colon[-1] == ']' && bytes > 2;
-  return set_host("COLL_ADDRESS", is_wide ? text + 1 : text, is_wide ? bytes - 2 : bytes, address);
+  return set_host("COLL_ADDRESS", text, bytes, address);
 }
 
 /* torchrun's agent listens on MASTER_PORT itself, for its store. */

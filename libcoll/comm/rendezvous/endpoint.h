@@ -12,9 +12,10 @@
 #define RENDEZVOUS_PORT_NS (3 * (uint64_t)RENDEZVOUS_LINGER_NS)
 
 /* *listener: a listening socket, which the caller closes. *port: address->port, or a free one if
- * that is 0. COLL_ERROR_SYSTEM, COLL_ERROR_INVALID as rendezvous_server_start;
+ * that is 0. Sets address->is_here. COLL_ERROR_SYSTEM, COLL_ERROR_INVALID as
+ * rendezvous_server_start;
  * COLL_ERROR_UNSUPPORTED: other hosts could reach it, and the library is built without libsodium.
  */
-coll_status_t rendezvous_listen(const rendezvous_address_t *address, int *listener, uint16_t *port);
+coll_status_t rendezvous_listen(rendezvous_address_t *address, int *listener, uint16_t *port);
 
 #endif

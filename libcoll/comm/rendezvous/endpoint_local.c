@@ -89,8 +89,9 @@ static int listen_at(uint16_t port) {
   return fd;
 }
 
-coll_status_t rendezvous_listen(const rendezvous_address_t *address, int *listener,
-                                uint16_t *port) {
+coll_status_t rendezvous_listen(rendezvous_address_t *address, int *listener, uint16_t *port) {
+  address->is_here = false;
+  if (address->host[0] == '\0') COLL_TRY(base_handshake_check_hosts());
   COLL_TRY(check_host(address));
   *port = address->port;
   *listener = *port == 0 ? listen_anywhere(port) : listen_at(*port);

@@ -1,38 +1,30 @@
-/* A rendezvous server that listens at all addresses of its host. */
-#include <arpa/inet.h>
+/* A rendezvous server where the user has chosen, or at all addresses of its host. */
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 
+#include "base/knob.h"
 #include "comm/rendezvous/rendezvous.h"
 #include "topo/interfaces.h"
-#include "transport/connect.h"
 
 #define ADDRESSES_MAX 16
 
-/* Appends one to the list, if it fits. */
-static void add_address(const topo_interface_t *from, char *list, size_t bytes) {
-  char text[INET6_ADDRSTRLEN];
-  size_t length = strlen(list);
-  const void *address = &((const struct sockaddr_in *)(const void *)&from->address)->sin_addr;
-  if (from->address.ss_family == AF_INET6) {
-    address = &((const struct sockaddr_in6 *)(const void *)&from->address)->sin6_addr;
-  }
-  if (inet_ntop(from->address.ss_family, address, text, sizeof text) == NULL) return;
-  if (length + strlen(text) + 2 > bytes) return;
-  snprintf(list + length, bytes - length, "%s%s", length > 0 ? "," : "", text);
-}
+static const base_knob_t chosen_knob = {
+    .name = "COLL_INTERFACE_ADDRESS", .kind = BASE_KNOB_TEXT, .fallback = ""};
 
 /* Sets list to "" if this host has no address that other hosts may reach. */
 static coll_status_t list_addresses(char *list, size_t bytes) {
   topo_interface_t found[ADDRESSES_MAX];
-  const char *interfaces;
+  char text[INET6_ADDRSTRLEN];
   int count;
   list[0] = '\0';
-  COLL_TRY(transport_interfaces(&interfaces));
-  COLL_TRY(topo_interfaces_find(interfaces, ADDRESSES_MAX, found, &count));
-  for (int i = 0; i < count; i++) add_address(&found[i], list, bytes);
+  COLL_TRY(topo_interfaces_own(ADDRESSES_MAX, found, &count));
+  for (int i = 0; i < count; i++) {
+    size_t length = strlen(list);
+    topo_interface_text(&found[i], text);
+    if (length + strlen(text) + 2 > bytes) continue;
+    snprintf(list + length, bytes - length, "%s%s", length > 0 ? "," : "", text);
+  }
   return COLL_OK;
 }
 
@@ -41,14 +33,29 @@ static coll_status_t start_at(const char *host, rendezvous_address_t *address) {
   return rendezvous_server_start(address);
 }
 
-coll_status_t rendezvous_server_start_everywhere(rendezvous_address_t *address) {
+static coll_status_t start_everywhere(rendezvous_address_t *address) {
   char list[RENDEZVOUS_HOST_BYTES];
   COLL_TRY(list_addresses(list, sizeof list));
   if (list[0] == '\0') return start_at("127.0.0.1", address);
-  coll_status_t status = start_at("::", address);
+  coll_status_t status = start_at("", address);
   /* Without libsodium all ranks are of this host. */
   if (status == COLL_ERROR_UNSUPPORTED) return start_at("127.0.0.1", address);
-  if (status != COLL_OK) status = start_at("0.0.0.0", address); /* a host without IPv6 */
   if (status == COLL_OK) memcpy(address->host, list, sizeof list);
   return status;
+}
+
+coll_status_t rendezvous_address_choose(rendezvous_address_t *address) {
+  const char *chosen;
+  COLL_TRY(base_knob_text(&chosen_knob, &chosen));
+  if (strlen(chosen) >= sizeof address->host) {
+    return base_fail(COLL_ERROR_INVALID, "COLL_INTERFACE_ADDRESS=%s is too long", chosen);
+  }
+  if (chosen[0] != '\0') memcpy(address->host, chosen, strlen(chosen) + 1);
+  return COLL_OK;
+}
+
+coll_status_t rendezvous_server_start_own(const char *otherwise, rendezvous_address_t *address) {
+  snprintf(address->host, sizeof address->host, "%s", otherwise);
+  COLL_TRY(rendezvous_address_choose(address));
+  return address->host[0] != '\0' ? rendezvous_server_start(address) : start_everywhere(address);
 }

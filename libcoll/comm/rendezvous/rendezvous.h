@@ -8,6 +8,8 @@
 #ifndef COMM_RENDEZVOUS_RENDEZVOUS_H
 #define COMM_RENDEZVOUS_RENDEZVOUS_H
 
+#include <stdbool.h>
+
 #include "base/secret.h"
 #include "base/status.h"
 #include "comm/rendezvous/wire.h"
@@ -19,20 +21,30 @@ typedef struct rendezvous_address {
   char host[RENDEZVOUS_HOST_BYTES]; /* a numeric address or a host name; for callers also several,
                                        with commas between them */
   uint16_t port;
+  bool is_here; /* the server is this host's and listens at all of its addresses */
   int32_t pid;  /* of the server, which is already listening; 0: not known, it may come later */
   uint64_t job; /* tells servers of several jobs on one port apart; may be known to anyone */
   base_secret_t secret; /* the server hangs up on callers that do not know it */
 } rendezvous_address_t;
 
-/* Listens at address->host and starts the server. The port is address->port, or, if that is 0, a
- * free one. Sets address->port and address->pid. While the port is in use it retries for up to a
- * second, because the server of a rendezvous that failed keeps its port for a moment.
- * COLL_ERROR_SYSTEM: the port is in use, or a resource is missing. */
+/* Listens and starts the server, at address->host, or at all addresses of this host: if
+ * address->host is "", and, where there is a secret or COLL_INSECURE is 1, if it is of no use to
+ * listen there: a name that others resolve but that this host does not know or takes for its
+ * loopback interface, or an address that is none of this host's, as that of a service. Then sets
+ * address->is_here. The port is address->port, or, if that is 0, a free one. Sets address->port and
+ * address->pid. While the port is in use it retries for up to a second, because the server of a
+ * rendezvous that failed keeps its port for a moment. COLL_ERROR_SYSTEM: the port is in use, or a
+ * resource is missing. COLL_ERROR_INVALID: the host has no such name or address. */
 coll_status_t rendezvous_server_start(rendezvous_address_t *address);
 
-/* The same at all addresses of this host that COLL_INTERFACES allows; address->host becomes their
- * list. At the loopback address if there is none. */
-coll_status_t rendezvous_server_start_everywhere(rendezvous_address_t *address);
+/* The same at COLL_INTERFACE_ADDRESS, if that is set, else at `otherwise`; "": at all addresses of
+ * this host, or at the loopback address if it has no other. Sets address->host to what callers
+ * connect to: for all addresses, the list of those that COLL_INTERFACES allows. */
+coll_status_t rendezvous_server_start_own(const char *otherwise, rendezvous_address_t *address);
+
+/* Sets address->host to COLL_INTERFACE_ADDRESS, if that is set. COLL_ERROR_INVALID: it is empty or
+ * too long. */
+coll_status_t rendezvous_address_choose(rendezvous_address_t *address);
 
 /* Sets address->secret, where the launcher has not: from collrun, or from the file COLL_AUTH_FILE.
  * None if all ranks are on this host, because they meet at a loopback address, or if COLL_INSECURE

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -23,6 +22,7 @@
 #include "base/socket.h"
 #include "comm/rendezvous/rendezvous.h"
 #include "comm/rendezvous/secret_source.h"
+#include "topo/interfaces.h"
 
 #define FILE_BYTES_MIN 16
 #define FILE_BYTES_MAX 4096
@@ -144,34 +144,32 @@ static coll_status_t ask(const char *path, base_secret_t *secret) {
 
 /* ---- without one ----------------------------------------------------------------------------*/
 
-static bool is_loopback(const struct sockaddr *address) {
-  if (address->sa_family == AF_INET) {
-    const struct sockaddr_in *narrow = (const struct sockaddr_in *)(const void *)address;
-    return ntohl(narrow->sin_addr.s_addr) >> 24 == 127;
-  }
-  const struct sockaddr_in6 *wide = (const struct sockaddr_in6 *)(const void *)address;
-  return address->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&wide->sin6_addr);
-}
-
 int rendezvous_stays_on_host(const char *host, bool *stays) {
   struct addrinfo *found, hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
   *stays = true;
   int error = getaddrinfo(host, NULL, &hints, &found);
   if (error != 0) return error;
   for (const struct addrinfo *each = found; each != NULL; each = each->ai_next) {
-    *stays = *stays && is_loopback(each->ai_addr);
+    *stays = *stays && topo_address_is_loopback(each->ai_addr);
   }
   freeaddrinfo(found);
   return 0;
 }
 
-static coll_status_t go_without(const char *host) {
+coll_status_t rendezvous_is_guarded(const rendezvous_address_t *address, bool *is_guarded) {
   int64_t insecure;
-  bool stays;
   COLL_TRY(base_knob_integer(&knobs[KNOB_INSECURE], &insecure));
-  if (insecure == 1) return COLL_OK;
-  bool is_known = rendezvous_stays_on_host(host, &stays) == 0; /* else the rendezvous reports it */
-  if (!is_known || stays) return COLL_OK;
+  *is_guarded = insecure == 1 || !base_secret_is_none(&address->secret);
+  return COLL_OK;
+}
+
+static coll_status_t go_without(const rendezvous_address_t *address) {
+  const char *host = address->host;
+  bool is_insecure, stays;
+  COLL_TRY(rendezvous_is_guarded(address, &is_insecure));
+  if (is_insecure) return COLL_OK;
+  /* A name that is not known yet will be that of another host. */
+  if (rendezvous_stays_on_host(host, &stays) == 0 && stays) return COLL_OK;
   COLL_TRY(base_handshake_check_hosts());
   return base_fail(COLL_ERROR_INVALID,
                    "the ranks meet at %s, which other hosts reach, but have no secret that keeps "
@@ -194,7 +192,7 @@ coll_status_t rendezvous_secret_find(rendezvous_address_t *address) {
   COLL_TRY(base_knob_text(&knobs[KNOB_SOCKET], &path));
   if (file[0] != '\0') return read_file(file, &address->secret);
   if (path[0] != '\0') return ask(path, &address->secret);
-  return go_without(address->host);
+  return go_without(address);
 }
 
 void rendezvous_purpose(const rendezvous_address_t *address,
