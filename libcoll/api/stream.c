@@ -37,17 +37,18 @@ struct coll_stream api_stream_begin(api_stream_kind_t kind) {
 }
 
 static bool is_inherited(coll_stream_t stream) {
-  if (!base_handles_has(&api_host_streams, stream) && !base_handles_has(&api_gpu_streams, stream)) {
-    return false;
-  }
+  bool is_there =
+      base_handles_has(&api_host_streams, stream) || base_handles_has(&api_gpu_streams, stream);
+  if (!is_there) return false;
   int kind = base_fork_inherited(stream->tag);
   return kind == API_STREAM_HOST || kind == API_STREAM_GPU;
 }
 
 coll_status_t api_stream_check(coll_stream_t stream) {
-  if (api_stream_is(stream, API_STREAM_HOST) || api_stream_is(stream, API_STREAM_GPU)) {
-    return COLL_OK;
-  }
+  bool on_host = base_handles_has(&api_host_streams, stream);
+  bool on_gpu = base_handles_has(&api_gpu_streams, stream);
+  if (on_host && api_stream_is(stream, API_STREAM_HOST)) return COLL_OK;
+  if (on_gpu && api_stream_is(stream, API_STREAM_GPU)) return COLL_OK;
   if (is_inherited(stream)) {
     return base_fork_fail("the stream", stream->process, "a forked process makes its own");
   }

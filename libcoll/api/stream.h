@@ -23,13 +23,12 @@ struct coll_stream {
   pid_t process; /* that made it */
 };
 
-/* Where the streams of each kind are. */
-extern base_handles_t api_host_streams __attribute__((visibility("hidden")));
-extern base_handles_t api_gpu_streams __attribute__((visibility("hidden")));
+/* Where the streams of each kind are that users hold. */
+extern base_handles_t api_host_streams, api_gpu_streams;
 
+/* Of a stream that was checked, or that stands for a communicator's own. */
 static inline bool api_stream_is(coll_stream_t stream, api_stream_kind_t kind) {
-  const base_handles_t *all = kind == API_STREAM_HOST ? &api_host_streams : &api_gpu_streams;
-  return base_handles_has(all, stream) && stream->tag == base_fork_tag + kind;
+  return stream->tag == base_fork_tag + kind;
 }
 
 /* COLL_ERROR_INVALID unless `stream` is a live stream of this process. */
