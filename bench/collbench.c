@@ -1,14 +1,17 @@
 /* collbench: measures and checks collectives. This file starts the ranks, either one per process or
  * all as threads of this process. Every rank runs the same rows. */
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/memory.h"
 #include "base/status.h"
 #include "base/tool.h"
 #include "bench/explain.h"
+#include "bench/gpu.h"
 #include "bench/report.h"
 #include "bench/routes.h"
 #include "bench/rows.h"
@@ -33,13 +36,42 @@ static bool is_rank_zero(void) {
   return true;
 }
 
+static volatile sig_atomic_t reports_timeout; /* on rank 0 */
+
+/* A rank that waits in a call cannot be asked to stop. */
+static void end_at_timeout(int number) {
+  static const char text[] = "collbench: a row took longer than -T allows\n";
+  (void)number;
+  if (reports_timeout) (void)!write(STDERR_FILENO, text, sizeof text - 1);
+  _exit(BASE_EXIT_FAILED);
+}
+
+/* Ranks that are threads share one alarm. */
+static void limit_row(const bench_runner_t *runner, int timeout_s) {
+  if (runner->settings->timeout_s == 0) return;
+  if (runner->settings->threads > 0 && runner->rank != 0) return;
+  reports_timeout = runner->rank == 0;
+  signal(SIGALRM, end_at_timeout);
+  alarm((unsigned)timeout_s);
+}
+
 static coll_status_t run_rows(bench_runner_t *runner, const bench_rows_t *rows,
                               bench_report_t *report, bool *wrong) {
   for (size_t i = 0; i < rows->count; i++) {
     bench_result_t out_of_place, in_place;
+    limit_row(runner, runner->settings->timeout_s);
     COLL_TRY(bench_runner_row(runner, &rows->rows[i], &out_of_place, &in_place));
+    limit_row(runner, 0);
     if (out_of_place.wrong > 0 || in_place.wrong > 0) *wrong = true;
     if (report != NULL) bench_report_row(report, &rows->rows[i], &out_of_place, &in_place);
+  }
+  return COLL_OK;
+}
+
+static coll_status_t run_cycles(const bench_settings_t *settings, const bench_rows_t *rows,
+                                bench_runner_t *runner, bench_report_t *report, bool *wrong) {
+  for (int i = 0; settings->cycles == 0 || i < settings->cycles; i++) {
+    COLL_TRY(run_rows(runner, rows, report, wrong));
   }
   return COLL_OK;
 }
@@ -47,9 +79,9 @@ static coll_status_t run_rows(bench_runner_t *runner, const bench_rows_t *rows,
 static coll_status_t run_reported(const bench_settings_t *settings, const bench_rows_t *rows,
                                   bench_runner_t *runner, bool *wrong) {
   bench_report_t report;
-  if (runner->rank != 0) return run_rows(runner, rows, NULL, wrong);
+  if (runner->rank != 0) return run_cycles(settings, rows, runner, NULL, wrong);
   COLL_TRY(bench_report_begin(settings, rows, runner->ranks, stdout, &report));
-  coll_status_t status = run_rows(runner, rows, &report, wrong);
+  coll_status_t status = run_cycles(settings, rows, runner, &report, wrong);
   if (status == COLL_OK) return bench_report_end(&report);
   bench_report_abandon(&report);
   return status;
@@ -172,6 +204,28 @@ static coll_status_t run_threads(const bench_settings_t *settings, bool *failed)
   return status;
 }
 
+/* -g and -t are for GPUs. Where there are none, the ranks run on the host. */
+static bool falls_back_to_host(bench_settings_t *settings) {
+  int count = 0;
+  if (!bench_memory_is_cuda(settings->memory) || settings->memory_is_chosen) return false;
+  if (bench_gpu_count(&count) == COLL_OK && count > 0) return false;
+  settings->memory = BENCH_MALLOC;
+  settings->launches = 0;
+  return true;
+}
+
+/* Once, on rank 0. */
+static void print_notes(const bench_settings_t *settings, bool has_fallen_back) {
+  if (!is_rank_zero()) return;
+  if (has_fallen_back) {
+    fprintf(stderr, "collbench: there is no GPU: the ranks and their buffers are on the host\n");
+  }
+  if (settings->ignored[0] != '\0') {
+    fprintf(stderr, "collbench: these options of nccl-tests change nothing here: %s\n",
+            settings->ignored);
+  }
+}
+
 static int run_tool(int argc, char **argv) {
   bench_settings_t settings;
   bool help_printed = false, failed = false;
@@ -180,6 +234,7 @@ static int run_tool(int argc, char **argv) {
     return is_rank_zero() ? base_tool_fail("collbench", status) : BASE_EXIT_USAGE;
   }
   if (help_printed) return BASE_EXIT_DONE;
+  print_notes(&settings, falls_back_to_host(&settings));
   status = settings.threads > 0 ? run_threads(&settings, &failed) : run_process(&settings, &failed);
   bench_settings_free(&settings);
   if (status != COLL_OK) return base_tool_fail("collbench", base_tool_input(status));

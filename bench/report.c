@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/status.h"
 #include "base/tool.h"
@@ -124,6 +125,15 @@ static void algo_text(const bench_row_t *row, const bench_result_t *result,
            bench_result_fell_back(row, result) ? "*" : "");
 }
 
+static void print_moment(FILE *out) {
+  char text[32];
+  time_t now = time(NULL);
+  struct tm local;
+  localtime_r(&now, &local);
+  strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &local);
+  fprintf(out, "  %s", text);
+}
+
 static void print_row(bench_report_t *report, const bench_row_t *row,
                       const bench_result_t *out_of_place, const bench_result_t *in_place) {
   const bench_result_t *shown = out_of_place->ran ? out_of_place : in_place;
@@ -139,6 +149,7 @@ static void print_row(bench_report_t *report, const bench_row_t *row,
   }
   print_result(report, row, out_of_place);
   print_result(report, row, in_place);
+  if (report->settings->timestamps) print_moment(report->out);
   fputc('\n', report->out);
   flush(report);
 }

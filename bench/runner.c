@@ -211,11 +211,25 @@ typedef struct timed_form {
   const bench_call_t *call;
   bench_graph_t graph; /* of calls that were captured */
   bench_buffer_pair_t pairs[BENCH_PAIRS_MAX];
+  int pair_count;
 } timed_form_t;
 
 static coll_status_t timed_call(void *context, int pair) {
   const timed_form_t *timed = context;
   return bench_call_make(timed->call, timed->pairs[pair].send, timed->pairs[pair].recv);
+}
+
+/* settings->aggregate calls on as many pairs of buffers, in a group. */
+static coll_status_t grouped_calls(void *context, int pair) {
+  const timed_form_t *timed = context;
+  int count = timed->runner->settings->aggregate, pair_count = timed->pair_count;
+  COLL_TRY(bench_take_error(NULL, coll_group_start()));
+  coll_status_t status = COLL_OK;
+  for (int i = 0; status == COLL_OK && i < count; i++) {
+    status = timed_call(context, (pair + i) % pair_count);
+  }
+  coll_status_t ended = bench_take_error(NULL, coll_group_end());
+  return status != COLL_OK ? status : ended;
 }
 
 static coll_status_t timed_complete(void *context) {
@@ -280,13 +294,14 @@ static coll_status_t time_form(bench_runner_t *runner, const form_t *form, rank_
   const bench_settings_t *settings = runner->settings;
   const bench_timing_options_t options = {settings->warmups, settings->iterations,
                                           settings->time_ms, settings->together};
-  timed_form_t context = {.runner = runner, .call = &form->call};
+  timed_form_t context = {
+      .runner = runner, .call = &form->call, .pair_count = pair_count_of(runner, form->row)};
   const bench_timed_calls_t timed = {.context = &context,
-                                     .call = timed_call,
+                                     .call = settings->aggregate > 1 ? grouped_calls : timed_call,
                                      .complete = timed_complete,
                                      .barrier = timed_barrier,
                                      .max = timed_max,
-                                     .pair_count = pair_count_of(runner, form->row)};
+                                     .pair_count = context.pair_count};
   COLL_TRY(fill(runner, form));
   for (int i = 0; i < timed.pair_count; i++) {
     COLL_TRY(bench_contents_repeat(gpu_of(runner), &runner->send, i));
@@ -294,7 +309,9 @@ static coll_status_t time_form(bench_runner_t *runner, const form_t *form, rank_
     context.pairs[i] = pair_of(runner, form, i);
   }
   if (settings->launches > 0) return time_graph(&context, &timed, &options, report);
-  return bench_timing_run(&timed, &options, report->batch_us, &report->batches);
+  COLL_TRY(bench_timing_run(&timed, &options, report->batch_us, &report->batches));
+  for (int i = 0; i < report->batches; i++) report->batch_us[i] /= settings->aggregate;
+  return COLL_OK;
 }
 
 /* ---- correctness */
@@ -371,6 +388,25 @@ static coll_status_t check_form(bench_runner_t *runner, form_t *form, uint64_t *
 
 /* ---- a row */
 
+/* The time of a batch over all ranks. */
+static double over_ranks(const bench_runner_t *runner, int batch) {
+  const rank_report_t *reports = runner->reports;
+  double sum = 0, min = reports[0].batch_us[batch], max = min;
+  for (int rank = 0; rank < runner->ranks; rank++) {
+    double us = reports[rank].batch_us[batch];
+    sum += us;
+    if (us < min) min = us;
+    if (us > max) max = us;
+  }
+  switch (runner->settings->over_ranks) {
+    case BENCH_OVER_RANKS_FIRST: return reports[0].batch_us[batch];
+    case BENCH_OVER_RANKS_MEAN: return sum / runner->ranks;
+    case BENCH_OVER_RANKS_MIN: return min;
+    case BENCH_OVER_RANKS_MAX: break;
+  }
+  return max;
+}
+
 /* Exchanges the reports of all ranks and combines them into one result. */
 static coll_status_t combine_reports(bench_runner_t *runner, const rank_report_t *own,
                                      bench_result_t *result) {
@@ -378,20 +414,16 @@ static coll_status_t combine_reports(bench_runner_t *runner, const rank_report_t
   COLL_TRY(bench_take_error(
       runner->comm, coll_allgather(own, reports, sizeof *own, COLL_UINT8, runner->comm, NULL)));
   int batches = own->batches;
-  double slowest[BENCH_BATCHES_MAX] = {0};
+  double times_us[BENCH_BATCHES_MAX] = {0};
   uint64_t wrong = 0;
-  for (int rank = 0; rank < runner->ranks; rank++) {
-    wrong += reports[rank].wrong;
-    for (int i = 0; i < batches; i++) {
-      if (reports[rank].batch_us[i] > slowest[i]) slowest[i] = reports[rank].batch_us[i];
-    }
-  }
+  for (int rank = 0; rank < runner->ranks; rank++) wrong += reports[rank].wrong;
+  for (int i = 0; i < batches; i++) times_us[i] = over_ranks(runner, i);
   result->ran = true;
   result->wrong = wrong > own->wrong ? wrong : own->wrong;
   if (batches == 0) return COLL_OK;
-  result->time_us = bench_timing_median(slowest, batches);
-  result->min_us = slowest[0];
-  result->max_us = slowest[batches - 1];
+  result->time_us = bench_timing_median(times_us, batches);
+  result->min_us = times_us[0];
+  result->max_us = times_us[batches - 1];
   return COLL_OK;
 }
 

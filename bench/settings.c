@@ -11,14 +11,16 @@
 #include "base/options.h"
 #include "base/text.h"
 #include "bench/collectives.h"
+#include "bench/nccl_options.h"
 
 #define ITEM_BYTES 32
 #define SIZES_MAX 4096
 #define SIZE_LIMIT (INT64_C(1) << 48)
 #define FACTOR_DEFAULT 2
 
-static const char *const op_words[] = {"sum", "prod", "max",       "min", "avg", "band",
-                                       "bor", "bxor", "premulsum", "all", NULL};
+static const char *const op_words[] = {"sum", "prod", "max",       "min", "avg",    "band",
+                                       "bor", "bxor", "premulsum", "all", "mulsum", NULL};
+enum { OP_ALIAS = BENCH_OP_COUNT + 1 }; /* nccl-tests' name of premulsum */
 static const char *const memory_words[] = {"malloc", "coll", "cuda", "cuda-coll", "auto", NULL};
 static const char *const place_words[] = {"out", "in", "both", NULL};
 static const char *const print_words[] = {"auto", "rows", "brief", NULL};
@@ -57,7 +59,11 @@ static const char summary[] =
     "\n"
     "#wrong: elements that differ from the exact result, plus bytes changed in the send buffer or\n"
     "around the buffers, summed over all ranks. Checked calls are not timed. Any wrong element\n"
-    "makes the exit code 1.";
+    "makes the exit code 1.\n"
+    "\n"
+    "All options of nccl-tests are accepted. -m, -N, -a, -S, -T and -J do what they do there, but\n"
+    "that without -a the time is that of the slowest rank (-a 3); -p, -z, -y, -C, -x, -D, -V, -M,\n"
+    "-I and -K change nothing. Without a GPU, -g and -t run ranks on the host.";
 
 static const char examples[] =
     "  collrun -n 2 collbench allreduce -b 8 -e 64M -f 2 -n 20 -w 5 -c 1 -o sum -d float32\n"
@@ -76,10 +82,11 @@ static const char examples[] =
 typedef struct raw {
   uint64_t begin, end, step;
   int64_t factor, iterations, warmups, checks, time_ms, misalign, threads;
-  int64_t gpus, gpu_threads, launches;
+  int64_t gpus, gpu_threads, launches, local_register;
   int dtype, op, memory, place, print;
   const char *sizes, *counts, *root;
   bool knobs;
+  bench_nccl_options_t nccl;
 } raw_t;
 
 #define MEMORY_AUTO (BENCH_CUDA_COLL + 1)
@@ -291,7 +298,9 @@ static coll_status_t finish_gpus(const raw_t *raw, bench_settings_t *settings) {
     return base_fail(COLL_ERROR_INVALID, "give the number of ranks with -g and -t, or --threads");
   }
   settings->threads = (int)(ranks > 1 ? ranks : raw->threads);
+  settings->registered = raw->local_register > 0;
   settings->memory = (bench_memory_t)raw->memory;
+  settings->memory_is_chosen = raw->memory != MEMORY_AUTO;
   if (raw->memory == MEMORY_AUTO) settings->memory = counted ? BENCH_CUDA : BENCH_MALLOC;
   settings->launches = (int)raw->launches;
   if (bench_memory_is_cuda(settings->memory)) {
@@ -311,6 +320,7 @@ static coll_status_t finish(const raw_t *raw, bool ranged, bench_settings_t *set
     settings->ops[i] = raw->op == BENCH_OP_COUNT || raw->op == i;
   }
   COLL_TRY(check_op(raw, settings));
+  bench_nccl_options_apply(&raw->nccl, settings);
   settings->iterations = (int)raw->iterations;
   settings->warmups = (int)raw->warmups;
   settings->checks = (int)raw->checks;
@@ -403,8 +413,8 @@ static coll_status_t parse_options(int argc, char **argv, raw_t *raw, bench_sett
       {'t', "nthreads", BASE_OPTION_INTEGER, &raw->gpu_threads, "N", "see -g", 0, 4096},
       {'G', "cudagraph", BASE_OPTION_INTEGER, &raw->launches, "N",
        "capture the -n calls in a CUDA graph, and time N launches of it", 0, 1000000},
-      {'R', "registered", BASE_OPTION_FLAG, &settings->registered, NULL,
-       "register the buffers with the communicator; those of GPUs as windows"},
+      {'R', "local_register", BASE_OPTION_SWITCH, &raw->local_register, "[N]",
+       "register the buffers with the communicator unless N is 0; those of GPUs as windows", 0, 2},
       {0, "stream", BASE_OPTION_FLAG, &settings->stream, NULL, "queue the calls on a host stream"},
       {0, "together", BASE_OPTION_FLAG, &settings->together, NULL,
        "start each timed call on all ranks at the same time, on one machine"},
@@ -422,9 +432,10 @@ static coll_status_t parse_options(int argc, char **argv, raw_t *raw, bench_sett
       {0, "knobs", BASE_OPTION_FLAG, &raw->knobs, NULL,
        "list the COLL_* environment variables and their values"},
   };
-  const base_command_t command = {"collbench", "COLLECTIVE [options]",
-                                  summary,     examples,
-                                  options,     sizeof options / sizeof options[0]};
+  const base_command_t command = {"collbench",     "COLLECTIVE [options]",
+                                  summary,         examples,
+                                  options,         sizeof options / sizeof options[0],
+                                  raw->nccl.table, raw->nccl.count};
   return parse_words(&command, argc, argv, collective, help_printed);
 }
 
@@ -448,6 +459,7 @@ coll_status_t bench_settings_parse(int argc, char **argv, bench_settings_t *sett
   const raw_t untouched = raw;
   bench_settings_t parsed = {0};
   const char *collective;
+  bench_nccl_options_list(&raw.nccl);
   COLL_TRY(parse_options(argc, argv, &raw, &parsed, &collective, help_printed));
   if (raw.knobs && !*help_printed) {
     print_knobs();
@@ -457,6 +469,7 @@ coll_status_t bench_settings_parse(int argc, char **argv, bench_settings_t *sett
   if (collective == NULL) {
     return base_fail(COLL_ERROR_INVALID, "name a collective: collbench allreduce (see --help)");
   }
+  if (raw.op == OP_ALIAS) raw.op = BENCH_PREMUL_SUM;
   COLL_TRY(parse_collectives(collective, &parsed));
   bool ranged = raw.begin != untouched.begin || raw.end != untouched.end ||
                 raw.factor != untouched.factor || raw.step != untouched.step;

@@ -22,6 +22,14 @@ typedef enum bench_memory {
 
 typedef enum bench_place { BENCH_OUT_OF_PLACE, BENCH_IN_PLACE, BENCH_PLACE_COUNT } bench_place_t;
 
+/* What the ranks' times of a batch become; the numbers are those of nccl-tests' -a. */
+typedef enum bench_over_ranks {
+  BENCH_OVER_RANKS_FIRST, /* rank 0's */
+  BENCH_OVER_RANKS_MEAN,
+  BENCH_OVER_RANKS_MIN,
+  BENCH_OVER_RANKS_MAX
+} bench_over_ranks_t;
+
 typedef struct bench_settings {
   bool collectives[COLL_COLLECTIVE_COUNT];
   bool dtypes[COLL_DTYPE_COUNT];
@@ -38,15 +46,22 @@ typedef struct bench_settings {
   int time_ms;     /* approximate limit for the timed calls of a row; 0: no limit */
   size_t misalign; /* elements that buffers begin after an aligned address */
   int threads; /* number of ranks as threads of this process; 0: the launcher starts the ranks */
-  bench_memory_t memory;
-  bool stream;      /* a host stream */
-  bool registered;  /* buffers are registered with the communicator */
-  int launches;     /* of a captured graph of all timed calls; 0: calls are not captured */
-  bool together;    /* all ranks start each timed call at the same time */
-  bool explain;     /* show predicted times instead of measuring */
-  bool show_routes; /* show what the ranks' messages go over first */
-  bool brief;       /* one line per collective and algorithm */
-  const char *json; /* file, or NULL */
+  bench_memory_t memory; /* of GPUs with -g or -t: there may be none, and --mem not given */
+  bool stream;           /* a host stream */
+  bool registered;       /* buffers are registered with the communicator */
+  int launches;          /* of a captured graph of all timed calls; 0: calls are not captured */
+  bool together;         /* all ranks start each timed call at the same time */
+  bool explain;          /* show predicted times instead of measuring */
+  bool show_routes;      /* show what the ranks' messages go over first */
+  bool brief;            /* one line per collective and algorithm */
+  const char *json;      /* file, or NULL */
+  int aggregate;         /* calls that are timed as one, in a group */
+  bench_over_ranks_t over_ranks;
+  int cycles;            /* times that all rows are run; 0: without end */
+  int timeout_s;         /* of a row; 0: none */
+  bool timestamps;       /* at the end of each row */
+  bool memory_is_chosen; /* by --mem */
+  char ignored[96];      /* options that change nothing, such as "-p, -z" */
 } bench_settings_t;
 
 /* *help_printed: the help or the knobs were printed; do not run anything. COLL_ERROR_INVALID: the

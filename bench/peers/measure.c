@@ -245,11 +245,12 @@ static coll_status_t run_rows(session_t *session, const bench_rows_t *rows) {
 static coll_status_t check_settings(const bench_settings_t *settings) {
   if (settings->memory != BENCH_MALLOC || settings->launches > 0 || settings->registered ||
       settings->stream || settings->threads > 0 || settings->algo != NULL ||
-      settings->json != NULL || settings->misalign > 0) {
+      settings->json != NULL || settings->misalign > 0 || settings->aggregate > 1 ||
+      settings->cycles != 1 || settings->timeout_s > 0) {
     return base_fail(
         COLL_ERROR_INVALID,
-        "--mem, --stream, --threads, --algo, --json, -u, -g, -t, -G and -R apply to libcoll "
-        "only");
+        "--mem, --stream, --threads, --algo, --json, -u, -g, -t, -m, -N, -T, -G and -R apply to "
+        "libcoll only");
   }
   if (!settings->places[BENCH_OUT_OF_PLACE]) {
     return base_fail(COLL_ERROR_INVALID, "--place in: peers are measured out of place only");

@@ -133,6 +133,29 @@ took=$(($(now_ms) - before))
   [ "$(grep -c '^collbench: .*rank 1' err)" = 2 ]
 ok "the other ranks name the killed rank and exit"
 
+# ---- options of nccl-tests
+
+run 0 "$collbench" allreduce -g 1 -t 2 -b8 -e1K -f 2 -n 4 -m 10 -a 1 -p 1 -z 0 -C 0 -T 60 &&
+  grep -q '^# Wrong elements *: 0 OK$' out && [ "$(grep -c ' float32 ' out)" = 8 ] &&
+  [ "$(grep -c 'change nothing here: -p$' err)" = 1 ] && [ "$(wc -l <err)" -le 2 ]
+ok "all of them are accepted, and those without effect are said once"
+
+run 0 "$collrun" -n 2 "$collbench" allreduce -b 8 -e 16 -N 3 -S 1 -n 2 -p 1 -J rows.json &&
+  [ "$(grep -c '  20[0-9-]* [0-9:]*$' out)" = 6 ] && [ "$(wc -l <err)" = 1 ] &&
+  python3 -c 'import json; assert len(json.load(open("rows.json"))["rows"]) == 6'
+ok "cycles, timestamps and a file"
+
+# A call in a group takes the time of a group by their number: no more than one alone, and noise.
+time_of() { awk '$3 == "float32" { print $6 }' out; }
+run 0 "$collbench" allreduce --threads 2 --sizes 4K --place out -n 200 -m 50 -c 1 &&
+  [ -n "$(time_of)" ] && figure "allreduce of 4 KiB in a group of 50: $(time_of) us"
+ok "calls in groups"
+
+# The row takes more than an hour.
+run 1 "$collbench" allreduce --threads 2 --sizes 4M -n 1000000 -w 0 -T 1 &&
+  grep -q 'collbench: a row took longer than -T allows' err
+ok "-T ends a row"
+
 # ---- bad input
 
 run 2 "$collrun" -n 3 "$collbench" allredcue && [ "$(grep -c '^collbench: ' err)" = 1 ] &&

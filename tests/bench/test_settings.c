@@ -7,7 +7,7 @@
 #include "bench/rows.h"
 #include "bench/settings.h"
 
-#define WORDS_MAX 32
+#define WORDS_MAX 64
 
 /* Splits the line at spaces and parses it. */
 static coll_status_t parse(const char *line, bench_settings_t *settings) {
@@ -133,6 +133,43 @@ Test(settings, errors_name_the_mistake) {
     cr_expect_not_null(strstr(base_last_error(), wrong[i].message), "%s: %s", wrong[i].line,
                        base_last_error());
   }
+}
+
+/* All options of nccl-tests 2.19, each with a value that its help mentions. */
+Test(settings, every_option_of_nccl_tests) {
+  static const char *const lines[] = {
+      "allreduce -t 2 -g 1 -b 8 -e 8M -i 1M -f 2 -n 20 -m 10 -w 1 -N 1 -p 1 -c 1 -o mulsum",
+      "allreduce -d half -r 0 -z 1 -y 0 -T 60 -C 1 -S 1 -J out.json -a 1 -R 1 -x 2 -D 1 -V 16",
+      "allreduce -M 1 -u 1 -I 1 -K 2",
+      "allreduce -t2 -g1 -b8 -e8M -n20 -m10 -w1 -N1 -p1 -c1 -osum -dfloat -r0 -z0 -y0 -T60 -C0",
+      "allreduce -S0 -a3 -R0 -x0 -D0 -V16 -M0 -u0 -I0 -K0",
+      "allreduce --nthreads 2 --ngpus 1 --minbytes 8 --maxbytes 8M --iters 20 --agg_iters 10",
+      "allreduce --warmup_iters 1 --run_cycles 1 --parallel_init 1 --check 1 --op sum",
+      "allreduce --datatype float --root 0 --blocking 1 --stream_null 0 --timeout 60",
+      "allreduce --report_cputime 0 --report_timestamps 1 --output_file x.json --average 1",
+      "allreduce --local_register 2 --cta_policy 0 --device_implementation 0 --stepfactor 2",
+      "allreduce --device_cta_count 16 --memory 1 --unalign 1 --per_iter_timing 1",
+      "allreduce --per_iter_skip 2 --stepbytes 1M --cudagraph 0"};
+  for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+    bench_settings_t settings;
+    cr_expect_eq(parse(lines[i], &settings), COLL_OK, "%s: %s", lines[i], base_last_error());
+    bench_settings_free(&settings);
+  }
+}
+
+Test(settings, options_of_nccl_tests_with_and_without_effect) {
+  bench_settings_t settings;
+  cr_assert_eq(parse("allreduce", &settings), COLL_OK);
+  cr_assert(settings.aggregate == 1 && settings.cycles == 1 && settings.timeout_s == 0);
+  cr_assert(settings.over_ranks == BENCH_OVER_RANKS_MAX && settings.ignored[0] == '\0');
+  bench_settings_free(&settings);
+  cr_assert_eq(parse("allreduce -m 10 -N 3 -T 60 -a 1 -S 1 -J x -p 1 -z 0 -C 1", &settings),
+               COLL_OK);
+  cr_assert(settings.aggregate == 10 && settings.cycles == 3 && settings.timeout_s == 60);
+  cr_assert(settings.over_ranks == BENCH_OVER_RANKS_MEAN && settings.timestamps);
+  cr_assert_str_eq(settings.json, "x");
+  cr_assert_str_eq(settings.ignored, "-p, -C");
+  bench_settings_free(&settings);
 }
 
 Test(settings, gpus_as_in_nccl_tests) {
