@@ -138,6 +138,17 @@ b 2 1' -n 3 --hosts a:2,b:2 && placed 'a 0 2' -n 2 --hosts a:2,b:2 && placed 'a 
 b 2 1' --hosts a,b,a && placed 'a 0 3
 b 3 2' -n 5 --oversubscribe --hosts a:2,b:1
 ok "-n below the number of slots fills the hosts in order"
+placed 'a 0 2
+b 2 2' -H a,b -npernode 2 && placed 'a 0 2
+b 2 2' -host a,b --map-by ppr:2:node && placed 'a 0 2
+b 2 1' -np 3 -H a:2,b:2 && printf 'a\nb\n' >hosts && placed 'a 0 1
+b 1 1' -machinefile hosts
+ok "hosts as for mpirun"
+# shellcheck disable=SC2016
+KEPT=9 run 0 -H a,b --agent "env -i PATH=$PATH {host}=1" -x KEPT -x SET=1 --prefix \
+  sh -c 'echo $KEPT$SET' && [ "$(sort out)" = '[0] 91
+[1] 91' ]
+ok "-x passes variables on to other hosts"
 run 2 -n 3 --hosts a,b true && grep -q 'the hosts have 2 slots' err
 ok "more ranks than the hosts have slots"
 

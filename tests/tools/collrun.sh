@@ -156,6 +156,49 @@ ok "ranks are killed when collrun is killed"
 
 one_line() { lines_in err 1 && [ ! -s out ]; }
 
+# ---- options of mpirun
+
+# shellcheck disable=SC2016
+ranks='echo $RANK/$WORLD_SIZE'
+two='0/2
+1/2'
+good=0
+for options in '-n2' '-np 2' '--np 2' '-n=2' '-ppn 2' '-N 2' '-npernode 2' '--nproc-per-node=2' \
+  '--nproc_per_node 2' '-n 2 --oversubscribe' '-np 2 --allow-run-as-root --report-bindings -q' \
+  '-n 2 --bind-to none' '-n 2 -bind-to core' '--map-by ppr:2:node' '-n 2 --map-by slot' \
+  '-n 2 --map-by core:OVERSUBSCRIBE'; do
+  # shellcheck disable=SC2086
+  if run 0 $options sh -c "$ranks" && [ "$(sort out)" = "$two" ] && [ ! -s err ]; then
+    good=$((good + 1))
+  else
+    echo "# $options"
+  fi
+done
+[ $good -eq 16 ]
+ok "numbers, cores and places as for mpirun"
+
+mkdir there
+# shellcheck disable=SC2016
+run 0 -np 2 -x SET=1 -x=ALSO=2 -genv THIRD 3 -wdir there sh -c 'echo $SET$ALSO$THIRD ${PWD##*/}' &&
+  [ "$(sort -u out)" = '123 there' ] && [ ! -s err ] && run 0 -n1 -x NOT_SET_ANYWHERE true &&
+  grep -q 'NOT_SET_ANYWHERE: there is no such variable' err
+ok "variables and the folder as for mpirun"
+
+run 0 -n 2 --tag-output echo x && [ "$(sort out)" = "[0] x
+[1] x" ] && run 0 -n 2 --output-filename logs2 echo x && [ "$(cat logs2/rank-1.out)" = x ]
+ok "output as for mpirun"
+
+run 0 -n 1 --mca btl tcp --mca pml ob1 true && [ "$(grep -c 'no effect' err)" = 1 ] &&
+  run 0 -n 2 --map-by node --bind-to socket true && [ "$(wc -l <err)" = 2 ]
+ok "what has no effect is said once"
+
+run 2 -n 2 --bind-to cores true && one_line && grep -q 'give core or none' err &&
+  run 2 -n 2 --map-by nodes true && one_line && run 2 --map-by ppr:0:node true && one_line &&
+  run 2 -n 3 -npernode 2 true && one_line && run 2 -n 2 -x =1 true && one_line &&
+  run 2 -n 2 --hotsfile x true && grep -q 'did you mean --hostfile' err && run 2 -n2x true &&
+  run 2 -n 2 --no-such-option true && ! grep -q 'did you mean' err
+ok "wrong values of them"
+
 run 2 -n 0 true && one_line
 ok "-n 0"
 run 2 true && one_line && grep -q 'number of ranks' err

@@ -15,6 +15,7 @@
 #include "base/lines.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "tools/collrun/mpirun_options.h"
 #include "topo/interfaces.h"
 
 #define WORD_BYTES (2 * PATH_MAX)
@@ -101,15 +102,17 @@ static coll_status_t add_agent(words_t *words, const char *agent, const char *ho
   return status;
 }
 
-/* The library's variables, which ssh does not pass on. */
-static coll_status_t add_environment(words_t *words, const char *host) {
+/* The library's variables and those of -x, which ssh does not pass on. */
+static coll_status_t add_environment(const collrun_settings_t *settings, words_t *words,
+                                     const char *host) {
   char text[WORD_BYTES];
   COLL_TRY(add(words, "env"));
   for (char **each = environ; *each != NULL; each++) {
     bool is_ours = strncmp(*each, "COLL_", 5) == 0 || strncmp(*each, "LIBTRAIN_", 9) == 0;
     bool is_of_host =
         strncmp(*each, "COLL_HOST_ID=", 13) == 0 || strncmp(*each, "COLL_SECRET_SOCKET=", 19) == 0;
-    if (is_ours && !is_of_host) COLL_TRY(add(words, *each));
+    bool is_exported = is_ours || collrun_mpirun_exports(&settings->exports, *each);
+    if (is_exported && !is_of_host) COLL_TRY(add(words, *each));
   }
   snprintf(text, sizeof text, "COLL_HOST_ID=%s", host);
   return add(words, text);
@@ -123,7 +126,7 @@ static coll_status_t begin(const collrun_settings_t *settings, int host, words_t
   path[length] = '\0';
   COLL_TRY(add_agent(words, settings->agent, name));
   words->quotes = collrun_agent_is_ssh(settings);
-  COLL_TRY(add_environment(words, name));
+  COLL_TRY(add_environment(settings, words, name));
   return add(words, path);
 }
 

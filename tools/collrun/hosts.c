@@ -12,7 +12,6 @@
 #include "base/memory.h"
 #include "base/text.h"
 
-#define RANKS_MAX 4096
 #define WHERE_BYTES 512
 
 /* ---- hosts ----------------------------------------------------------------------------------*/
@@ -40,9 +39,9 @@ static coll_status_t add(collrun_hosts_t *hosts, const char *where, const char *
   COLL_TRY(find_or_add(hosts, name, length, &host));
   host->ranks += slots;
   hosts->ranks += slots;
-  if (hosts->ranks <= RANKS_MAX) return COLL_OK;
+  if (hosts->ranks <= COLLRUN_RANKS_MAX) return COLL_OK;
   return base_fail(COLL_ERROR_INVALID, "%s: the hosts have %d slots, the limit is %d", where,
-                   hosts->ranks, RANKS_MAX);
+                   hosts->ranks, COLLRUN_RANKS_MAX);
 }
 
 static void number(collrun_hosts_t *hosts) {
@@ -65,6 +64,17 @@ void collrun_hosts_fill(collrun_hosts_t *hosts, int ranks) {
   for (int i = 0; left > 0; i++, left--) hosts->list[i % used].ranks++;
   hosts->ranks = ranks;
   number(hosts);
+}
+
+coll_status_t collrun_hosts_set_slots(collrun_hosts_t *hosts, int slots) {
+  if (slots > COLLRUN_RANKS_MAX / hosts->count) {
+    return base_fail(COLL_ERROR_INVALID, "%d ranks on each of %d hosts, the limit is %d", slots,
+                     hosts->count, COLLRUN_RANKS_MAX);
+  }
+  for (int i = 0; i < hosts->count; i++) hosts->list[i].ranks = slots;
+  hosts->ranks = slots * hosts->count;
+  number(hosts);
+  return COLL_OK;
 }
 
 /* ---- words ----------------------------------------------------------------------------------*/
@@ -92,10 +102,10 @@ static coll_status_t read_slots(const entry_t *entry, const char *word, size_t l
                                 int64_t *slots) {
   char number[16];
   base_text_word(word, length, number, sizeof number);
-  if (base_text_integer(number, 1, RANKS_MAX, slots)) return COLL_OK;
-  return base_fail(COLL_ERROR_INVALID,
-                   "%s: host %.*s has '%.*s' ranks; give a number from 1 to %d, as in a:4",
-                   entry->where, (int)entry->length, entry->name, (int)length, word, RANKS_MAX);
+  if (base_text_integer(number, 1, COLLRUN_RANKS_MAX, slots)) return COLL_OK;
+  return base_fail(
+      COLL_ERROR_INVALID, "%s: host %.*s has '%.*s' ranks; give a number from 1 to %d, as in a:4",
+      entry->where, (int)entry->length, entry->name, (int)length, word, COLLRUN_RANKS_MAX);
 }
 
 static bool is_name(const char *name, size_t length) {

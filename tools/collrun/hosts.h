@@ -4,6 +4,7 @@
 
 #include "base/status.h"
 
+#define COLLRUN_RANKS_MAX 4096
 #define COLLRUN_HOST_BYTES 128 /* as long as COLL_HOST_ID may be */
 
 typedef struct collrun_host {
@@ -30,6 +31,9 @@ coll_status_t collrun_hosts_read(const char *file_name, collrun_hosts_t *hosts);
 /* Gives ranks to the hosts in order, each up to its slots; hosts without a rank are dropped. More
  * ranks than slots are given to the hosts in turn. */
 void collrun_hosts_fill(collrun_hosts_t *hosts, int ranks);
+
+/* Gives each host so many slots. COLL_ERROR_INVALID: that is more than COLLRUN_RANKS_MAX. */
+coll_status_t collrun_hosts_set_slots(collrun_hosts_t *hosts, int slots);
 
 void collrun_hosts_free(collrun_hosts_t *hosts);
 

@@ -7,9 +7,8 @@
 #include "base/knob.h"
 #include "base/options.h"
 #include "base/tool.h"
+#include "tools/collrun/mpirun_options.h"
 #include "topo/map.h"
-
-#define RANKS_MAX 4096
 
 static const char *const bind_words[] = {"core", "none", NULL};
 
@@ -22,8 +21,12 @@ static const char summary[] =
     "of every rank, and the ranks it waits for. When a rank fails, the others have --grace-ms to\n"
     "print their own errors and exit. Then collrun prints the same table and stops the ranks that\n"
     "still run. Its exit code is that of the rank that failed first (128 + the signal's number if\n"
-    "a signal ended it). Errors of collrun itself: 2; program not found: 127; program that cannot\n"
-    "be executed: 126.";
+    "a signal ended it). A wrong command line: 2; a failure of collrun: 1; program not found: "
+    "127;\n"
+    "program that cannot be executed: 126.\n"
+    "\n"
+    "The usual options of mpirun are accepted: -np, -H, --host, --machinefile, -x, -genv, -wdir,\n"
+    "-ppn, -npernode, --bind-to, --map-by, --tag-output, --allow-run-as-root and more.";
 
 static const char examples[] =
     "  collrun -n 2 collbench allreduce -b 8 -e 64M\n"
@@ -49,19 +52,22 @@ typedef struct raw {
   int64_t ranks, port, grace_ms, first_rank, world_size;
   const char *hosts, *hostfile, *folder;
   int bind, map; /* map: topo_map_t */
-  bool oversubscribe;
+  collrun_mpirun_t mpirun;
 } raw_t;
 
 static coll_status_t parse(int argc, char **argv, raw_t *raw, collrun_settings_t *settings,
                            int *first, bool *help_printed) {
+  const collrun_mpirun_same_t same = {&raw->ranks,  &raw->hosts,       &raw->hostfile,
+                                      &raw->folder, &settings->output, &settings->prefix};
+  collrun_mpirun_list(&raw->mpirun, &same);
   const base_option_t options[] = {
       {'n', "ranks", BASE_OPTION_INTEGER, &raw->ranks, "N",
-       "number of ranks; with hosts by default one for each of their slots", 1, RANKS_MAX},
+       "number of ranks; with hosts by default one for each of their slots", 1, COLLRUN_RANKS_MAX},
       {0, "hosts", BASE_OPTION_TEXT, &raw->hosts, "A:N,B:N",
        "hosts, and the number of slots of each (1 if not given)"},
       {0, "hostfile", BASE_OPTION_TEXT, &raw->hostfile, "FILE",
        "a file of hosts, as a:4, as a slots=4, or a host once for each slot"},
-      {0, "oversubscribe", BASE_OPTION_FLAG, &raw->oversubscribe, NULL,
+      {0, "oversubscribe", BASE_OPTION_FLAG, &raw->mpirun.oversubscribe, NULL,
        "start more ranks than the hosts have slots"},
       {0, "agent", BASE_OPTION_TEXT, &settings->agent, "COMMAND", "what runs a command on {host}"},
       {0, "address", BASE_OPTION_TEXT, &settings->address, "ADDRESS",
@@ -86,15 +92,30 @@ static coll_status_t parse(int argc, char **argv, raw_t *raw, collrun_settings_t
       {0, "print-address", BASE_OPTION_FLAG, &settings->print_address, NULL,
        "print an address and a free port of this host, and run nothing"},
       {0, "first-rank", BASE_OPTION_INTEGER, &raw->first_rank, "RANK",
-       "as the agent of another collrun: the number of the first rank", 0, RANKS_MAX - 1},
+       "as the agent of another collrun: the number of the first rank", 0, COLLRUN_RANKS_MAX - 1},
       {0, "world-size", BASE_OPTION_INTEGER, &raw->world_size, "N",
-       "as the agent of another collrun: the number of ranks of all hosts", 0, RANKS_MAX},
+       "as the agent of another collrun: the number of ranks of all hosts", 0, COLLRUN_RANKS_MAX},
       {0, "folder", BASE_OPTION_TEXT, &raw->folder, "DIR", "the working folder of the ranks"},
   };
-  const base_command_t command = {"collrun", "-n N | --hosts A:N,B:N [options] PROGRAM [ARGUMENTS]",
-                                  summary,   examples,
-                                  options,   sizeof options / sizeof options[0]};
+  const base_command_t command = {
+      "collrun",         "-n N | --hosts A:N,B:N [options] PROGRAM [ARGUMENTS]",
+      summary,           examples,
+      options,           sizeof options / sizeof options[0],
+      raw->mpirun.table, raw->mpirun.count};
   return base_options_parse(&command, argc, argv, first, help_printed);
+}
+
+/* -npernode: of all hosts, or of this machine. */
+static coll_status_t apply_per_host(const raw_t *raw, collrun_settings_t *settings) {
+  int slots = (int)raw->mpirun.per_host;
+  if (slots == 0) return COLL_OK;
+  if (settings->hosts.count > 0) return collrun_hosts_set_slots(&settings->hosts, slots);
+  if (raw->ranks == 0 || raw->ranks == slots) {
+    settings->ranks = slots;
+    return COLL_OK;
+  }
+  return base_fail(COLL_ERROR_INVALID, "-n %d, but %d on this host: give one of them",
+                   (int)raw->ranks, slots);
 }
 
 static coll_status_t read_hosts(const raw_t *raw, collrun_settings_t *settings) {
@@ -105,9 +126,11 @@ static coll_status_t read_hosts(const raw_t *raw, collrun_settings_t *settings) 
   if (raw->hostfile != NULL) {
     COLL_TRY(base_tool_input(collrun_hosts_read(raw->hostfile, &settings->hosts)));
   }
-  settings->ranks = settings->hosts.count > 0 ? settings->hosts.ranks : (int)raw->ranks;
+  settings->ranks = (int)raw->ranks;
+  COLL_TRY(apply_per_host(raw, settings));
+  if (settings->hosts.count > 0) settings->ranks = settings->hosts.ranks;
   if (raw->ranks == 0 || raw->ranks == settings->ranks) return COLL_OK;
-  if (raw->ranks > settings->ranks && !raw->oversubscribe) {
+  if (raw->ranks > settings->ranks && !raw->mpirun.oversubscribe) {
     return base_fail(COLL_ERROR_INVALID,
                      "-n %d, but the hosts have %d slots: give them more, as in a:4, or add "
                      "--oversubscribe",
@@ -141,7 +164,6 @@ static coll_status_t check(const raw_t *raw, const collrun_settings_t *settings,
 static coll_status_t finish(const raw_t *raw, collrun_settings_t *settings) {
   settings->port = (int)raw->port;
   settings->grace_ms = (int)raw->grace_ms;
-  settings->bind = raw->bind == 0;
   settings->map = (topo_map_t)raw->map;
   settings->is_agent = raw->world_size > 0;
   settings->first_rank = (int)raw->first_rank;
@@ -158,6 +180,9 @@ coll_status_t collrun_settings_parse(int argc, char **argv, collrun_settings_t *
   COLL_TRY(base_knob_word(&map_knob, &raw.map));
   COLL_TRY(parse(argc, argv, &raw, &parsed, &first, help_printed));
   if (*help_printed) return COLL_OK;
+  parsed.bind = raw.bind == 0;
+  COLL_TRY(collrun_mpirun_apply(&raw.mpirun, &parsed.bind));
+  parsed.exports = raw.mpirun.exports;
   coll_status_t status = parsed.print_address ? COLL_OK : read_hosts(&raw, &parsed);
   if (status == COLL_OK && !parsed.print_address) status = check(&raw, &parsed, first < argc);
   if (status == COLL_OK) status = finish(&raw, &parsed);

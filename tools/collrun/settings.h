@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/options.h"
 #include "base/status.h"
 #include "tools/collrun/hosts.h"
 #include "topo/map.h"
@@ -23,6 +24,7 @@ typedef struct collrun_settings {
   bool is_agent;              /* of another collrun (agent.h) */
   int first_rank, world_size; /* of an agent's ranks, else 0 and ranks */
   topo_map_t map;             /* COLL_TOPO_MAP of the ranks */
+  base_option_list_t exports; /* variables that other hosts get, too */
   const char *output;         /* folder for rank-N.out and rank-N.err, or NULL */
   char **program;             /* argv of every rank, NULL-terminated */
 } collrun_settings_t;

@@ -5,8 +5,14 @@ import os
 import shutil
 import sys
 
-# Options of collrun without a value; all others have one, in the next word or behind "=".
-FLAGS = {"--prefix", "--show-layout", "--print-address", "-h", "--help"}
+# Options of collrun without a value, and with two; all others have one, in the next word, behind
+# "=", or right behind a letter. Names may follow one dash.
+FLAGS = {"prefix", "show-layout", "print-address", "h", "help", "oversubscribe", "tag-output",
+         "prepend-rank", "allow-run-as-root", "report-bindings", "display-map",
+         "display-allocation", "quiet", "verbose", "l", "q", "v"}
+PAIRS = {"genv", "env", "mca", "prtemca", "pmixmca"}
+NAMES = {"np", "nproc-per-node", "npernode", "host", "hosts", "hostfile", "folder", "first-rank"}
+LETTERS = "nNHfx"
 
 
 def collrun_path() -> str | None:
@@ -15,15 +21,23 @@ def collrun_path() -> str | None:
     return bundled if os.path.exists(bundled) else shutil.which("collrun")
 
 
+def value_count(word: str) -> int:
+    """How many of the words behind an option are its values."""
+    name = word.lstrip("-").split("=")[0].replace("_", "-")
+    if name in FLAGS:
+        return 0
+    is_attached = not word.startswith("--") and name[1:] and name[0] in LETTERS  # -n4
+    values = 2 if name in PAIRS else 1
+    return values - 1 if "=" in word or (is_attached and name not in NAMES) else values
+
+
 def program_index(words: list[str]) -> int:
     """Index of the program in the words, or their number if there is none."""
     i = 0
     while i < len(words) and words[i].startswith("-") and words[i] not in ("-m", "-c"):
         if words[i] == "--":
             return i + 1
-        has_value = words[i] not in FLAGS and "=" not in words[i]
-        is_short = not words[i].startswith("--") and len(words[i]) > 2  # -n4
-        i += 2 if has_value and not is_short else 1
+        i += 1 + value_count(words[i])
     return min(i, len(words))
 
 
