@@ -49,9 +49,25 @@ run 0 predict dgx4.json --sizes 1K,64M && grep -q 'allreduce among 32 ranks on 4
   [ "$(grep -c 'host0/.* to .* %$' out)" = 2 ]
 ok "the algorithm of each size is predicted, with the busiest link"
 
+# sorted: the times of each size in out ascend.
+sorted() {
+  awk '/^ / { first = $1 ~ /^[0-9]+$/; us = first ? $3 : $2
+    if (!first && us < last) exit 1; last = us }' out
+}
 run 0 predict dgx4.json --collective allgather -n 16 --sizes 1M --all &&
-  awk '/^ / { us = $1 ~ /^[0-9]+$/ ? $3 : $2; if (n++ > 1 && us < last) exit 1; last = us }' out
+  sorted && run 0 predict dgx4.json --sizes 4,4K,64K,1M,16M,64M --all && sorted &&
+  [ "$(grep -c '(chosen' out)" = 6 ]
 ok "all algorithms are listed from fast to slow"
+
+# A torus has algorithms that are nearly as fast as each other.
+sizes=4,64,1K,4K,16K,64K,256K,1M,4M,16M,64M
+"$colltopo" make laptop --hosts 16 --fabric torus:4x4 >torus16.json
+run 0 predict torus16.json --sizes $sizes --all && sorted &&
+  awk '/^ / { first = $1 ~ /^[0-9]+$/ } /\(chosen\)/ && !first { exit 1 }
+    /about as fast/ && first { exit 1 }' out &&
+  run 0 predict torus16.json --sizes $sizes && grep -q 'about as fast' out &&
+  awk '/^ / { if (substr($6, 2) + 0 < 1 && !/about as fast/) exit 1 }' out
+ok "what is chosen is the fastest, or says why not"
 
 run 0 predict dgx4.json --sizes 1M --json && python3 -c '
 import json

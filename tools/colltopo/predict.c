@@ -38,7 +38,7 @@ typedef struct prediction {
   tune_profile_t *profiles;
   tune_estimate_t *estimates;
   int *order; /* of the possible algorithms, from fast to slow */
-  int count, possible;
+  int count, possible, chosen;
 } prediction_t;
 
 /* ---- settings -------------------------------------------------------------------------------*/
@@ -101,7 +101,8 @@ static int compare(const void *left, const void *right) {
   return (a > b) - (a < b);
 }
 
-/* Estimates all algorithms, and orders them: the chosen one first, then from fast to slow. */
+/* Estimates all algorithms, and orders them from fast to slow. The chosen one need not be the
+ * first: of those that are about as fast it has the fewest steps (TUNE_AS_GOOD). */
 static coll_status_t estimate_all(prediction_t *prediction, uint64_t bytes) {
   const tune_call_t call = call_of(prediction, bytes);
   prediction->possible = 0;
@@ -113,12 +114,8 @@ static coll_status_t estimate_all(prediction_t *prediction, uint64_t bytes) {
   }
   sorted_estimates = prediction->estimates;
   qsort(prediction->order, (size_t)prediction->possible, sizeof(int), compare);
-  int best = tune_choose_of(prediction->profiles, prediction->estimates, prediction->count, &call);
-  for (int i = 1; i < prediction->possible; i++) {
-    if (prediction->order[i] != best) continue;
-    memmove(prediction->order + 1, prediction->order, (size_t)i * sizeof(int));
-    prediction->order[0] = best;
-  }
+  prediction->chosen =
+      tune_choose_of(prediction->profiles, prediction->estimates, prediction->count, &call);
   if (prediction->possible > 0) return COLL_OK;
   return base_fail(COLL_ERROR_UNSUPPORTED,
                    "no algorithm of %s fits messages of %" PRIu64 " bytes; give --message more",
@@ -166,22 +163,43 @@ static void print_head(const prediction_t *prediction) {
          prediction->settings->all ? "" : "next", "busiest link");
 }
 
+/* How much slower than the chosen one: "ring x1.20". The next one is the fastest of the others. */
+static void write_next(const prediction_t *prediction, char *text, size_t bytes) {
+  if (prediction->possible < 2) return;
+  int other = prediction->order[prediction->order[0] == prediction->chosen];
+  snprintf(text, bytes, "%s x%.2f", prediction->profiles[other].algo->name,
+           (double)prediction->estimates[other].total_ps /
+               (double)prediction->estimates[prediction->chosen].total_ps);
+}
+
+/* Why the library takes an algorithm that is not the fastest. */
+static const char *reason(const prediction_t *prediction, int algorithm) {
+  if (algorithm != prediction->chosen) return "";
+  if (algorithm != prediction->order[0]) return "  (chosen: about as fast, with fewer steps)";
+  return prediction->settings->all ? "  (chosen)" : "";
+}
+
+static void print_line(const prediction_t *prediction, int algorithm, const char *size,
+                       const char *next, uint64_t bytes) {
+  const tune_estimate_t *estimate = &prediction->estimates[algorithm];
+  char link[2 * TOPO_NAME_BYTES + 16];
+  double us = (double)estimate->total_ps * 1e-6;
+  printf("  %10s  %-22s %12.1f %8.3f  %-22s  %s %.0f %%%s\n", size,
+         prediction->profiles[algorithm].algo->name, us, us > 0 ? (double)bytes * 1e-3 / us : 0,
+         next, link_text(prediction, estimate, link), 100 * busy_share(estimate),
+         reason(prediction, algorithm));
+}
+
 static void print_size(const prediction_t *prediction, uint64_t bytes) {
-  int lines = prediction->settings->all ? prediction->possible : 1;
-  for (int i = 0; i < lines; i++) {
-    const tune_estimate_t *estimate = &prediction->estimates[prediction->order[i]];
-    char link[2 * TOPO_NAME_BYTES + 16], size[24] = "", next[48] = "";
-    double us = (double)estimate->total_ps * 1e-6;
-    if (i == 0) snprintf(size, sizeof size, "%" PRIu64, bytes);
-    if (lines == 1 && prediction->possible > 1) {
-      int other = prediction->order[1];
-      snprintf(next, sizeof next, "%s x%.2f", prediction->profiles[other].algo->name,
-               (double)prediction->estimates[other].total_ps / (double)estimate->total_ps);
-    }
-    printf("  %10s  %-22s %12.1f %8.3f  %-22s  %s %.0f %%\n", size,
-           prediction->profiles[prediction->order[i]].algo->name, us,
-           us > 0 ? (double)bytes * 1e-3 / us : 0, next, link_text(prediction, estimate, link),
-           100 * busy_share(estimate));
+  char size[24], next[48] = "";
+  snprintf(size, sizeof size, "%" PRIu64, bytes);
+  if (!prediction->settings->all) {
+    write_next(prediction, next, sizeof next);
+    print_line(prediction, prediction->chosen, size, next, bytes);
+    return;
+  }
+  for (int i = 0; i < prediction->possible; i++) {
+    print_line(prediction, prediction->order[i], i == 0 ? size : "", "", bytes);
   }
 }
 
@@ -195,13 +213,14 @@ static json_t *describe(const prediction_t *prediction, uint64_t bytes) {
       json_object_set_new(terms, tune_term_name((tune_term_t)term),
                           json_real((double)estimate->term_ps[term] * 1e-6));
     }
-    json_array_append_new(
-        algorithms, json_pack("{s:s, s:b, s:f, s:o, s:s, s:f, s:f}", "algo",
-                              prediction->profiles[prediction->order[i]].algo->name, "chosen",
-                              i == 0, "time_us", (double)estimate->total_ps * 1e-6, "terms_us",
-                              terms, "link", link_text(prediction, estimate, link), "link_bytes",
-                              (double)estimate->bottleneck.bytes, "link_busy_us",
-                              (double)estimate->bottleneck.busy_ps * 1e-6));
+    json_array_append_new(algorithms,
+                          json_pack("{s:s, s:b, s:f, s:o, s:s, s:f, s:f}", "algo",
+                                    prediction->profiles[prediction->order[i]].algo->name, "chosen",
+                                    prediction->order[i] == prediction->chosen, "time_us",
+                                    (double)estimate->total_ps * 1e-6, "terms_us", terms, "link",
+                                    link_text(prediction, estimate, link), "link_bytes",
+                                    (double)estimate->bottleneck.bytes, "link_busy_us",
+                                    (double)estimate->bottleneck.busy_ps * 1e-6));
   }
   return json_pack("{s:I, s:o}", "bytes", (json_int_t)bytes, "algorithms", algorithms);
 }
