@@ -207,14 +207,26 @@ bool train_corpus_is_shards(const char *path) {
   return some;
 }
 
+/* Files that are named like shards may be none: that is said before a tokenizer is looked for. */
+static coll_status_t check_format(const train_shard_list_t *list) {
+  for (size_t i = 0; i < list->count; i++) {
+    train_shard_t shard;
+    COLL_TRY(train_shard_open(list->paths[i], &shard));
+    train_shard_close(&shard);
+  }
+  return COLL_OK;
+}
+
 coll_status_t train_corpus_tokenizer(const char *path, train_tokenizer_t **tokenizer) {
   train_shard_list_t list;
   char folder[PATH_MAX];
   COLL_TRY(train_shard_list_find(path, &list));
   snprintf(folder, sizeof folder, "%s", list.count > 0 ? list.paths[0] : "");
   bool some = list.count > 0;
+  coll_status_t status = check_format(&list);
   train_shard_list_free(&list);
   *tokenizer = NULL;
+  COLL_TRY(status);
   if (!some) return train_tokenizer_create_bytes(tokenizer);
   const char *parent = dirname(folder);
   return train_tokenizer_exists_in(parent) ? train_tokenizer_open(parent, tokenizer) : COLL_OK;

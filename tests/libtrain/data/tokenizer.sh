@@ -97,6 +97,14 @@ rejects 'no tokenizer in the folder' encode --tokenizer text --text x
 ok "a folder without a tokenizer"
 rejects 'is not a token shard' decode --data text/file1.c --tokenizer t.json
 ok "a file that is not a shard"
+mkdir named
+seq 1 500 >named/train_000000.bin
+cp named/train_000000.bin named/val_000000.bin
+rejects 'is not a token shard' decode --data named/val_000000.bin &&
+  ! "$gpt" train --data named/val_000000.bin --steps 1 >out 2>err &&
+  grep -q 'is not a token shard' err &&
+  ! grep -q 'no tokenizer' err
+ok "a file that is only named like a shard: that it is none comes before its tokenizer"
 head -c 3000 tokens/train_000000.bin >tokens/cut.bin
 rejects 'truncated' decode --data tokens/cut.bin
 ok "a truncated shard"
