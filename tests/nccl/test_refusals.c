@@ -121,6 +121,7 @@ static int variables(int rank, int size, void *context) {
   setenv("NCCL_SHM_DISABLE", "1", 1);
   setenv("NCCL_P2P_DISABLE", "1", 1);
   setenv("NCCL_HOSTID", "here", 1);
+  setenv("NCCL_IB_SL", "", 1);
   setenv("NCCL_ALGO", "allreduce:tree;allgather:ring", 1);
   NCCL_OK(ncclGetVersion(&version));
   NCCL_REQUIRE(version == 23007);
@@ -137,7 +138,7 @@ static int variables(int rank, int size, void *context) {
   NCCL_REQUIRE(has("COLL_IB_HCA", "=mlx5_0:1,=mlx5_1"));
   NCCL_REQUIRE(has("COLL_IB_GID_INDEX", "3") && has("COLL_IB_TC", "96"));
   NCCL_REQUIRE(has("COLL_TRANSPORTS", "verbs,tcp") && has("COLL_GET", "off"));
-  NCCL_REQUIRE(has("COLL_HOST_ID", "here"));
+  NCCL_REQUIRE(has("COLL_HOST_ID", "here") && getenv("COLL_IB_SL") == NULL);
   NCCL_OK(ncclBcast(&value, 1, ncclInt, 0, comm, NULL));
   NCCL_OK(ncclCommDestroy(comm));
   return 0;

@@ -132,7 +132,7 @@ static const variable_t variables[] = {
 static void apply(const variable_t *variable) {
   char out[VALUE_BYTES];
   const char *value = getenv(variable->name), *target = variable->target;
-  if (value == NULL || target == NULL) return;
+  if (value == NULL || value[0] == '\0' || target == NULL) return; /* empty is unset for NCCL */
   if (getenv(target) != NULL) {
     nccl_log(NCCL_LOG_INFO, "%s=%s: %s=%s is set, too, and is used", variable->name, value, target,
              getenv(target));
