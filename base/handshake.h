@@ -37,6 +37,7 @@ typedef enum base_handshake_state {
 typedef struct base_handshake {
   bool is_listener;
   bool has_answered; /* as listener: has sent its proof */
+  bool is_other;     /* as caller, refused: the listener has this protocol, but another secret */
   const base_secret_t *secret;
   const char *purpose;
   uint8_t own[BASE_HANDSHAKE_NONCE_BYTES], peer[BASE_HANDSHAKE_NONCE_BYTES];

@@ -120,17 +120,22 @@ bool topo_interfaces_allow(const char *list, const char *name, const struct sock
 
 /* ---- this host ------------------------------------------------------------------------------*/
 
+static bool is_link_local(const struct sockaddr *address) {
+  const struct sockaddr_in6 *wide = (const struct sockaddr_in6 *)(const void *)address;
+  return address->sa_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&wide->sin6_addr);
+}
+
+static bool has_address(const struct ifaddrs *each) {
+  return each->ifa_addr != NULL &&
+         (each->ifa_addr->sa_family == AF_INET || each->ifa_addr->sa_family == AF_INET6);
+}
+
 static bool is_usable(const char *list, const struct ifaddrs *each) {
   const struct sockaddr *address = each->ifa_addr;
   bool asks = list[0] != '\0' && list[0] != '^';
-  if (address == NULL || (each->ifa_flags & IFF_RUNNING) == 0) return false;
+  if ((each->ifa_flags & IFF_RUNNING) == 0) return false;
   if ((each->ifa_flags & IFF_LOOPBACK) != 0 && !asks) return false;
-  if (address->sa_family == AF_INET6) {
-    const struct sockaddr_in6 *wide = (const struct sockaddr_in6 *)(const void *)address;
-    if (IN6_IS_ADDR_LINKLOCAL(&wide->sin6_addr)) return false;
-  } else if (address->sa_family != AF_INET) {
-    return false;
-  }
+  if (!has_address(each) || is_link_local(address)) return false;
   return topo_interfaces_allow(list, each->ifa_name, address);
 }
 
@@ -140,11 +145,6 @@ static void copy_interface(const struct ifaddrs *each, topo_interface_t *found) 
   snprintf(found->name, sizeof found->name, "%s", each->ifa_name);
   memcpy(&found->address, each->ifa_addr,
          is_narrow ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6));
-}
-
-static bool has_address(const struct ifaddrs *each) {
-  return each->ifa_addr != NULL &&
-         (each->ifa_addr->sa_family == AF_INET || each->ifa_addr->sa_family == AF_INET6);
 }
 
 static coll_status_t fail_none(const char *list, const struct ifaddrs *all) {
@@ -199,6 +199,38 @@ coll_status_t topo_interfaces_own(int max, topo_interface_t found[], int *count)
   const char *list;
   COLL_TRY(base_knob_text(&topo_interfaces_knob, &list));
   return topo_interfaces_find(list, max, found, count);
+}
+
+/* Whether it has an address in the list, so far as it may be used. */
+static bool is_addressed(const struct ifaddrs *all, const char *name) {
+  for (; all != NULL; all = all->ifa_next) {
+    if (strcmp(all->ifa_name, name) == 0 && has_address(all) && !is_link_local(all->ifa_addr)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/* Blocks of addresses may be those that it will have. */
+static bool may_be_asked(const char *list, const char *name) {
+  const struct sockaddr none = {.sa_family = AF_UNSPEC};
+  return strchr(list, '/') != NULL || topo_interfaces_allow(list, name, &none);
+}
+
+bool topo_interfaces_are_awaited(char name[IFNAMSIZ]) {
+  const char *list;
+  struct ifaddrs *all;
+  bool found = false;
+  if (base_knob_text(&topo_interfaces_knob, &list) != COLL_OK) return false;
+  if (!topo_interfaces_is_list(list) || getifaddrs(&all) != 0) return false;
+  for (const struct ifaddrs *each = all; each != NULL && !found; each = each->ifa_next) {
+    if ((each->ifa_flags & IFF_RUNNING) == 0 || (each->ifa_flags & IFF_LOOPBACK) != 0) continue;
+    if (topo_container_interface(each->ifa_name) || is_addressed(all, each->ifa_name)) continue;
+    found = may_be_asked(list, each->ifa_name);
+    if (found) snprintf(name, IFNAMSIZ, "%s", each->ifa_name);
+  }
+  freeifaddrs(all);
+  return found;
 }
 
 void topo_interface_text(const topo_interface_t *from, char text[INET6_ADDRSTRLEN]) {

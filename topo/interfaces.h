@@ -41,6 +41,9 @@ extern const base_knob_t topo_interfaces_knob;
  * COLL_INTERFACES. Whatever listens for other hosts, or tells them an address, asks this. */
 coll_status_t topo_interfaces_own(int max, topo_interface_t found[], int *count);
 
+/* Whether one of these interfaces runs and has no such address yet; sets its name. */
+bool topo_interfaces_are_awaited(char name[IFNAMSIZ]);
+
 /* The address as a text. */
 void topo_interface_text(const topo_interface_t *from, char text[INET6_ADDRSTRLEN]);
 

@@ -27,9 +27,12 @@ _Static_assert(sizeof(unique_id_t) <= COLL_UNIQUE_ID_BYTES, "an id must fit its 
 /* otherwise: where it listens without COLL_INTERFACE_ADDRESS. */
 static coll_status_t create_id(const char *verb, const char *otherwise, coll_unique_id_t *id) {
   unique_id_t made = {.magic = ID_MAGIC};
+  comm_settings_t settings;
   if (id == NULL) return base_fail(COLL_ERROR_INVALID, "%s: id is NULL", verb);
+  COLL_TRY(comm_settings_read(NULL, &settings));
   COLL_TRY(base_secret_create(&made.address.secret));
-  COLL_TRY(rendezvous_server_start_own(otherwise, &made.address));
+  uint64_t deadline_ns = base_clock_now_ns() + settings.timeout_ns;
+  COLL_TRY(rendezvous_server_start_own(otherwise, deadline_ns, &made.address));
   made.address.is_here = false; /* it will be used elsewhere */
   memset(id, 0, sizeof *id);
   memcpy(id->internal, &made, sizeof made);
@@ -37,8 +40,6 @@ static coll_status_t create_id(const char *verb, const char *otherwise, coll_uni
 }
 
 coll_status_t coll_unique_id_create(coll_unique_id_t *id) {
-  comm_settings_t settings;
-  COLL_TRY(comm_settings_read(NULL, &settings));
   return create_id("coll_unique_id_create", "127.0.0.1", id);
 }
 

@@ -6,6 +6,7 @@
 #include "comm/create.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -23,10 +24,12 @@
 #include "comm/process.h"
 #include "comm/progress.h"
 #include "comm/quiesce.h"
+#include "comm/rendezvous/secret_source.h"
 #include "comm/window.h"
 #include "device/cuda/driver.h"
 #include "flight/process.h"
 #include "topo/host.h"
+#include "topo/interfaces.h"
 #include "transport/memory.h"
 #include "transport/self/self.h"
 #include "tune/sched_sim.h"
@@ -392,6 +395,22 @@ static coll_status_t complete(struct coll_comm *comm, const comm_record_t record
   return status;
 }
 
+/* A rank that others reach needs an address, which its host may be about to get. */
+static coll_status_t await_address(const rendezvous_address_t *address, int rank,
+                                   uint64_t timeout_ns) {
+  char who[32];
+  bool stays = false;
+  topo_interface_t found;
+  int count;
+  if (address == NULL) return COLL_OK;
+  if (topo_interfaces_own(1, &found, &count) == COLL_OK && count > 0) return COLL_OK;
+  if (rendezvous_stays_on_host(address->host, &stays) == 0 && stays && !address->is_here) {
+    return COLL_OK;
+  }
+  snprintf(who, sizeof who, "rank %d", rank);
+  return rendezvous_await_addresses(who, base_clock_now_ns() + timeout_ns);
+}
+
 coll_status_t comm_create(const rendezvous_address_t *address, int rank, int size,
                           const comm_settings_t *settings, struct coll_comm **comm) {
   comm_record_t own, *records = NULL;
@@ -404,6 +423,7 @@ coll_status_t comm_create(const rendezvous_address_t *address, int rank, int siz
     return status;
   }
   status = base_alloc((size_t)size, sizeof *records, "records of ranks", (void **)&records);
+  if (status == COLL_OK) status = await_address(address, rank, settings->timeout_ns);
   if (status == COLL_OK) status = comm_listen(&listener, &own);
   if (status != COLL_OK) goto free_records;
   own.agreed = settings->agreed;

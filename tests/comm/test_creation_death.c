@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/handshake.h"
 #include "comm/rendezvous/server.h"
 #include "comm/rendezvous/wire.h"
 #include "flight/process.h"
@@ -31,6 +32,9 @@
 
 enum { STEPS_TO_HELLO = 25, SENDS_TO_HELLO = 3 };
 
+/* Of a server's answer in the handshake: a mark, a number and a proof (base/handshake.h). */
+#define ANSWER_BYTES (8 + BASE_HANDSHAKE_NONCE_BYTES + BASE_SECRET_BYTES)
+
 /* ---- counting system calls ------------------------------------------------------------------*/
 
 /* On the harness's board, behind the unique id. */
@@ -38,7 +42,7 @@ typedef struct record {
   _Atomic uint64_t died_ns; /* time at which the victim was last alive */
   _Atomic int pid;          /* of the victim */
   _Atomic int introduced;   /* the victim has sent its hello, or runs the server */
-  _Atomic int connected[8]; /* whether each rank has connected to the server; */
+  _Atomic int answered[8];  /* whether the server has proved to each rank that it is the job's; */
   _Atomic int greeted[8];   /* whether the server has greeted it: it has joined; */
   _Atomic int ended[8];     /* and whether its call has ended */
 } record_t;
@@ -88,6 +92,9 @@ ssize_t __wrap_recv(int fd, void *data, size_t bytes, int flags) {
   wire_greeting_t greeting = {0};
   step();
   ssize_t result = __real_recv(fd, data, bytes, flags);
+  if (result == ANSWER_BYTES && own_rank >= 0) {
+    atomic_store(&record_of_run()->answered[own_rank], 1);
+  }
   if (result == sizeof greeting) memcpy(&greeting, data, sizeof greeting);
   if (greeting.magic == WIRE_MAGIC && own_rank >= 0) {
     atomic_store(&record_of_run()->greeted[own_rank], 1);
@@ -112,7 +119,6 @@ ssize_t __wrap_send(int fd, const void *data, size_t bytes, int flags) {
 int __wrap_connect(int fd, const struct sockaddr *address, socklen_t bytes) {
   step();
   int result = __real_connect(fd, address, bytes);
-  if (result == 0 && own_rank >= 0) atomic_store(&record_of_run()->connected[own_rank], 1);
   step();
   return result;
 }
@@ -144,13 +150,14 @@ static int check_names(const char *sentence, int own, int size, int victim, int 
 }
 
 /* If a rank dies before its hello, its peers cannot tell it from one that was never started: they
- * wait until the timeout, and then name it as missing. */
+ * wait until the timeout, and then name it as missing. If rank 0 of a launched job dies before it
+ * has answered a connection, that may have been anyone's, and rank 0 may still come. */
 static int check_missing(const char *sentence, const death_t *death, int rank) {
   const record_t *record = record_of_run();
   char missing[24];
   snprintf(missing, sizeof missing, "(missing: %d)", death->victim);
   if (death->victim == 0) {
-    PARTY_REQUIRE(!record->connected[rank], "it was connected: %s", sentence);
+    PARTY_REQUIRE(!record->answered[rank], "the server was known: %s", sentence);
     snprintf(missing, sizeof missing, "is rank 0 running");
   } else {
     PARTY_REQUIRE(!record->introduced, "the hello was sent: %s", sentence);

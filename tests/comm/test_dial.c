@@ -95,9 +95,26 @@ Test(dial, names_that_are_unknown_count_only_if_all_are) {
   rendezvous_address_t address = address_of("no.such.host.invalid,127.0.0.1", 1);
   cr_assert_eq(dial_resolve(&address, &targets), COLL_OK);
   cr_assert_eq(targets.count, 1);
-  address = address_of("no.such.host.invalid,,", 1);
-  cr_assert_eq(dial_resolve(&address, &targets), COLL_ERROR_INVALID);
+  address = address_of("no.such.host.invalid", 1);
+  cr_assert_eq(dial_resolve(&address, &targets), COLL_ERROR_SYSTEM);
   cr_assert_not_null(strstr(base_last_error(), "no.such.host.invalid"), "%s", base_last_error());
+  address = address_of("no.such.host.invalid,,", 1);
+  cr_assert_eq(dial_resolve(&address, &targets), COLL_ERROR_INVALID, "\"\" is no name");
+}
+
+/* A refusal is said rather than that a host has no such addresses, which ends a wait only if there
+ * is nothing else. */
+Test(dial, waits_if_any_address_may_answer) {
+  dial_targets_t targets = {.count = 2, .lengths = {0, sizeof(struct sockaddr_in)}};
+  struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(1)};
+  inet_pton(AF_INET, "127.0.0.1", &at.sin_addr);
+  memcpy(&targets.at[1], &at, sizeof at);
+  targets.at[0].ss_family = AF_INET; /* of no bytes: EINVAL */
+  cr_assert_lt(dial_once(&targets, 0, base_clock_now_ns() + 1000000000u), 0);
+  cr_assert(errno == ECONNREFUSED && dial_may_heal(errno), "%s", strerror(errno));
+  targets.count = 1;
+  cr_assert_lt(dial_once(&targets, 0, base_clock_now_ns() + 1000000000u), 0);
+  cr_assert(!dial_may_heal(errno), "%s", strerror(errno));
 }
 
 /* The first address is another program's, which hangs up. */

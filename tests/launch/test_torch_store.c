@@ -24,6 +24,7 @@ typedef enum behavior { HONEST, OLD, SILENT, HANGS_UP, TOO_LONG, UNKNOWN_ANSWER 
 typedef struct store {
   int listener, told[2]; /* a pipe to which the server writes what is set */
   behavior_t behavior;
+  void (*before)(void);                    /* what the server does first; NULL: nothing */
   char key[512], value[LAUNCH_TEXT_BYTES]; /* as set by a client, or by the test */
 } store_t;
 
@@ -76,10 +77,14 @@ static void answer(int fd, uint8_t request) {
 static void serve(void) {
   uint8_t request;
   uint32_t number;
+  if (store.before != NULL) store.before();
   int fd = accept(store.listener, NULL, NULL);
   take(fd, &request, 1);
   take(fd, &number, sizeof number);
-  if (request != 0 || number != 0x3C85F7CE || store.behavior == HANGS_UP) return;
+  if (request != 0 || number != 0x3C85F7CE || store.behavior == HANGS_UP) {
+    virtual_time_advance(LIMIT_NS); /* or the client tries again */
+    return;
+  }
   for (;;) {
     take(fd, &request, 1);
     answer(fd, request);
@@ -163,6 +168,20 @@ Test(torch_store, that_says_nothing) {
 
 Test(torch_store, that_hangs_up) {
   expect(HANGS_UP, KEY, COLL_ERROR_SYSTEM, "hung up");
+}
+
+/* As a service in front of it does until it is there. Late: longer than a store of an older version
+ * is waited for. */
+static void come_late(void) {
+  for (int i = 0; i < 3; i++) {
+    close(accept(store.listener, NULL, NULL));
+    virtual_time_advance(LIMIT_NS / 10);
+  }
+}
+
+Test(torch_store, that_hangs_up_at_first) {
+  store.before = come_late;
+  expect(HONEST, KEY, COLL_OK, "text/1");
 }
 
 Test(torch_store, value_that_is_too_long) {

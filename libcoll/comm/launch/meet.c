@@ -75,8 +75,8 @@ static coll_status_t publish(const launch_t *launch, uint64_t deadline_ns,
   bool is_users = false;
   coll_status_t failure = find_secret(address, &is_users);
   if (failure == COLL_OK) {
-    failure =
-        rendezvous_server_start_own(launch_is_on_one_host(launch) ? "127.0.0.1" : "", address);
+    failure = rendezvous_server_start_own(launch_is_on_one_host(launch) ? "127.0.0.1" : "",
+                                          deadline_ns, address);
   }
   snprintf(why, sizeof why, "%s", base_last_error());
   if (failure == COLL_OK) {

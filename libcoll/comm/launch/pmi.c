@@ -13,7 +13,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <netdb.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +24,7 @@
 #include "base/deadline.h"
 #include "base/text.h"
 #include "comm/launch/launch.h"
+#include "comm/rendezvous/dialer.h"
 
 #define LINE_BYTES 2048 /* a value has at most 1024 */
 
@@ -127,40 +127,30 @@ static void finalize(void) {
   (void)ask("cmd=finalize\n", "finalize_ack", base_clock_now_ns() + 1000000000u, line);
 }
 
-static coll_status_t dial(const char *at) {
-  char host[256];
+static coll_status_t dial(const char *at, uint64_t deadline_ns) {
+  char host[256], who[DIALER_TEXT_BYTES];
   const char *colon = strrchr(at, ':');
-  struct addrinfo *found, hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
-  if (colon == NULL || colon == at || (size_t)(colon - at) >= sizeof host) {
+  int64_t port;
+  if (colon == NULL || colon == at || (size_t)(colon - at) >= sizeof host ||
+      !base_text_integer(colon + 1, 1, UINT16_MAX, &port)) {
     return base_fail(COLL_ERROR_INVALID, "PMI_PORT=%s: the launcher should set HOST:PORT", at);
   }
   memcpy(host, at, (size_t)(colon - at));
   host[colon - at] = '\0';
-  int error = getaddrinfo(host, colon + 1, &hints, &found);
-  if (error != 0) {
-    return base_fail(COLL_ERROR_INVALID, "PMI_PORT=%s: cannot resolve the launcher's host: %s", at,
-                     gai_strerror(error));
-  }
-  for (const struct addrinfo *each = found; each != NULL && pmi.fd == 0; each = each->ai_next) {
-    int fd = socket(each->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd >= 0 && connect(fd, each->ai_addr, each->ai_addrlen) == 0) {
-      pmi.fd = fd;
-    } else if (fd >= 0) {
-      int cause = errno;
-      close(fd);
-      errno = cause;
-    }
-  }
-  freeaddrinfo(found);
-  if (pmi.fd != 0) return COLL_OK;
-  return base_fail_errno(COLL_ERROR_SYSTEM, "PMI_PORT=%s: cannot reach the launcher", at);
+  snprintf(who, sizeof who, "PMI_PORT=%s: waits for the launcher", at);
+  dialer_t dialer = dialer_of_host(host, (uint16_t)port, who);
+  coll_status_t status = dialer_connect(&dialer, deadline_ns, &pmi.fd);
+  if (status == COLL_OK) return COLL_OK;
+  pmi.fd = 0;
+  return base_fail(status == COLL_ERROR_TIMEOUT ? COLL_ERROR_SYSTEM : status,
+                   "PMI_PORT=%s: cannot reach the launcher: %s", at, dialer.why);
 }
 
 /* The launcher answers with lines of size, rank and debug, in this order. */
 static coll_status_t connect_by_port(uint64_t deadline_ns) {
   char line[LINE_BYTES], request[64];
   const char *id = launch_value("PMI_ID");
-  COLL_TRY(dial(launch_value("PMI_PORT")));
+  COLL_TRY(dial(launch_value("PMI_PORT"), deadline_ns));
   snprintf(request, sizeof request, "cmd=initack pmiid=%.20s\n", id != NULL ? id : "0");
   COLL_TRY(ask(request, "initack", deadline_ns, line));
   COLL_TRY(receive_line(deadline_ns, line));

@@ -7,8 +7,6 @@
  *
  * Source: torch/csrc/distributed/c10d/TCPStoreBackend.hpp (the numbers of requests).
  */
-#include <errno.h>
-#include <netdb.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,6 +17,7 @@
 #include "base/deadline.h"
 #include "base/fork.h"
 #include "comm/launch/launch.h"
+#include "comm/rendezvous/dialer.h"
 #include "comm/rendezvous/wire.h"
 #include "plan/plan.h"
 
@@ -88,65 +87,62 @@ static coll_status_t send_request(const request_t *request, uint64_t deadline_ns
 
 /* ---- connecting -----------------------------------------------------------------------------*/
 
-static int dial_once(const struct addrinfo *found, uint64_t deadline_ns) {
-  for (const struct addrinfo *each = found; each != NULL; each = each->ai_next) {
-    int fd = socket(each->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0) continue;
-    if (base_deadline_connect(fd, each->ai_addr, each->ai_addrlen, deadline_ns) == 0) return fd;
-    int cause = errno;
-    close(fd);
-    errno = cause;
-  }
-  return -1;
-}
-
-static coll_status_t dial(uint64_t deadline_ns) {
-  const char *host = launch_value("MASTER_ADDR"), *port = launch_value("MASTER_PORT");
-  struct addrinfo *found, hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
-  if (host == NULL || port == NULL) {
+static coll_status_t find_store(dialer_t *dialer) {
+  const char *host = launch_value("MASTER_ADDR");
+  char who[DIALER_TEXT_BYTES];
+  int64_t port;
+  if (host == NULL || launch_value("MASTER_PORT") == NULL) {
     return base_fail(COLL_ERROR_INVALID, "torchrun should set MASTER_ADDR and MASTER_PORT");
   }
-  int error = getaddrinfo(host, port, &hints, &found);
-  if (error != 0) {
-    return base_fail(COLL_ERROR_INVALID, "MASTER_ADDR=%s, MASTER_PORT=%s: %s", host, port,
-                     gai_strerror(error));
-  }
-  int fd = dial_once(found, deadline_ns);
-  while (fd < 0 && errno == ECONNREFUSED && base_clock_now_ns() + RETRY_NS < deadline_ns) {
-    base_clock_sleep_ns(RETRY_NS);
-    fd = dial_once(found, deadline_ns);
-  }
-  int cause = errno;
-  freeaddrinfo(found);
-  if (fd >= 0) {
-    connection = fd;
-    return COLL_OK;
-  }
-  errno = cause;
-  return base_fail_errno(COLL_ERROR_SYSTEM,
-                         "rank %d: torchrun's store at %s port %s cannot be reached", own_rank,
-                         host, port);
+  COLL_TRY(launch_number("MASTER_PORT", 1, UINT16_MAX, &port));
+  snprintf(who, sizeof who, "rank %d waits for torchrun's store at %s port %d", own_rank, host,
+           (int)port);
+  *dialer = dialer_of_host(host, (uint16_t)port, who);
+  return COLL_OK;
+}
+
+static coll_status_t dial(dialer_t *dialer, uint64_t deadline_ns) {
+  coll_status_t status = dialer_connect(dialer, deadline_ns, &connection);
+  if (status == COLL_OK) return COLL_OK;
+  connection = 0;
+  return base_fail(status == COLL_ERROR_TIMEOUT ? COLL_ERROR_SYSTEM : status,
+                   "rank %d: torchrun's store at %s port %d cannot be reached: %s", own_rank,
+                   dialer->host, (int)dialer->port, dialer->why);
 }
 
 /* An older store takes the requests for something else and waits for the rest of it. */
-static coll_status_t connect_store(uint64_t deadline_ns) {
+static coll_status_t validate(uint64_t deadline_ns, bool *hangs_up) {
   const uint32_t number = VALIDATE_NUMBER;
   const uint8_t count_keys = REQUEST_COUNT_KEYS;
   uint64_t count, first_ns = base_clock_now_ns() + FIRST_ANSWER_NS;
   request_t request = begin_request(REQUEST_VALIDATE);
   add(&request, &number, sizeof number);
   add(&request, &count_keys, sizeof count_keys);
-  COLL_TRY(dial(deadline_ns));
-  COLL_TRY(send_request(&request, deadline_ns));
+  *hangs_up = !wire_send(connection, request.bytes, request.length, deadline_ns);
   bool answers =
       base_deadline_poll(connection, POLLIN, first_ns < deadline_ns ? first_ns : deadline_ns);
   if (answers && wire_recv(connection, &count, sizeof count, deadline_ns)) return COLL_OK;
   close(connection);
   connection = 0;
-  if (answers) return fail_store("hung up");
+  *hangs_up = *hangs_up || answers;
+  if (*hangs_up) return fail_store("hung up");
   return base_fail(COLL_ERROR_UNSUPPORTED,
                    "torchrun's store at %s port %s does not answer as that of PyTorch 2.1 or later",
                    launch_value("MASTER_ADDR"), launch_value("MASTER_PORT"));
+}
+
+/* A service in front of the store hangs up until the store is there. */
+static coll_status_t connect_store(uint64_t deadline_ns) {
+  dialer_t dialer;
+  COLL_TRY(find_store(&dialer));
+  for (;;) {
+    bool hangs_up = false;
+    COLL_TRY(dial(&dialer, deadline_ns));
+    coll_status_t status = validate(deadline_ns, &hangs_up);
+    if (!hangs_up || base_clock_now_ns() + RETRY_NS >= deadline_ns) return status;
+    dialer_failed(&dialer, "it hung up");
+    base_clock_sleep_ns(RETRY_NS);
+  }
 }
 
 static coll_status_t torch_open(uint64_t deadline_ns, int *rank, int *size) {

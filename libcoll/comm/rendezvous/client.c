@@ -16,7 +16,7 @@
 #include "base/deadline.h"
 #include "base/handshake.h"
 #include "base/socket.h"
-#include "comm/rendezvous/dial.h"
+#include "comm/rendezvous/dialer.h"
 #include "comm/rendezvous/rendezvous.h"
 
 #define RETRY_MIN_NS 200000u /* pause between attempts to connect; doubles each time */
@@ -26,17 +26,20 @@
 #define ANSWER_SLACK_NS 2000000000u /* the server's own timeout names the missing ranks: wait */
 #define REFUSED_NS 100000000u       /* with an address that a server is known to listen at */
 #define REFUSED_LATER_NS 1000000000 /* with one that servers come and go at */
-#define ANNOUNCE_NS 500000000u      /* time of a rank that gives up to tell the server */
-#define VERDICT_NS 1000000000u      /* wait of a rank that failed for the server to take note */
+#define OTHER_JOB_NS 1000000000u /* a server whose rendezvous is over has left its port by then */
+#define ANNOUNCE_NS 500000000u   /* time of a rank that gives up to tell the server */
+#define VERDICT_NS 1000000000u   /* wait of a rank that failed for the server to take note */
 
 typedef struct call {
   const rendezvous_address_t *address;
   const rendezvous_rank_t *own;
-  dial_targets_t targets;
+  dialer_t dialer;
   int turn; /* the target that is tried first */
   char purpose[RENDEZVOUS_PURPOSE_BYTES];
   uint64_t hello_magic;
   base_handshake_state_t state; /* how the last handshake ended */
+  int other_jobs;               /* servers in a row that know another secret */
+  uint64_t other_ns;            /* when the first of these answered */
   uint64_t deadline_ns;
   uint64_t up_ns;      /* the latest time at which a server is known to have been there; 0: never */
   uint64_t refused_ns; /* connections refused for so long after up_ns: the server has died */
@@ -63,29 +66,37 @@ static coll_status_t fail_cancelled(int rank) {
   return base_fail(COLL_ERROR_SYSTEM, "rank %d: %s", rank, base_cancel_why());
 }
 
-static coll_status_t connect_until(const call_t *call, rendezvous_link_t *link) {
+static coll_status_t fail_unreachable(const call_t *call, coll_status_t status) {
   const rendezvous_address_t *address = call->address;
-  for (uint64_t pause_ns = RETRY_MIN_NS;; pause_ns *= pause_ns < RETRY_MAX_NS ? 2 : 1) {
-    int on = 1;
-    link->fd = dial_once(&call->targets, call->turn, call->deadline_ns);
-    if (link->fd >= 0) {
-      setsockopt(link->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-      return COLL_OK;
-    }
-    uint64_t now_ns = base_clock_now_ns();
-    bool is_last = now_ns >= call->deadline_ns;
-    bool is_gone = call->up_ns > 0 && errno == ECONNREFUSED;
-    if (is_gone && (is_last || now_ns > call->up_ns + call->refused_ns)) {
-      return fail_server_lost(link);
-    }
-    if (base_cancel_is_requested()) return fail_cancelled(call->own->rank);
-    if (is_last) break;
-    base_clock_sleep_ns(pause_ns);
+  if (status == COLL_ERROR_INVALID) {
+    return base_fail(status, "rank %d: the rendezvous server's address %s port %u is wrong: %s",
+                     call->own->rank, address->host, (unsigned)address->port, call->dialer.why);
   }
   return base_fail(COLL_ERROR_TIMEOUT,
                    "rank %d: no rendezvous server answers at %s port %u (%s): is rank 0 running, "
                    "and are the address and port right?",
-                   call->own->rank, address->host, (unsigned)address->port, strerror(errno));
+                   call->own->rank, address->host, (unsigned)address->port, call->dialer.why);
+}
+
+static coll_status_t connect_until(call_t *call, rendezvous_link_t *link) {
+  for (uint64_t pause_ns = RETRY_MIN_NS;; pause_ns *= pause_ns < RETRY_MAX_NS ? 2 : 1) {
+    int on = 1;
+    coll_status_t status = dialer_try(&call->dialer, call->turn, call->deadline_ns, &link->fd);
+    if (link->fd >= 0) {
+      setsockopt(link->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+      return COLL_OK;
+    }
+    bool is_refused = errno == ECONNREFUSED;
+    uint64_t now_ns = base_clock_now_ns();
+    bool is_last = now_ns >= call->deadline_ns;
+    bool is_gone = call->up_ns > 0 && is_refused;
+    if (is_gone && (is_last || now_ns > call->up_ns + call->refused_ns)) {
+      return fail_server_lost(link);
+    }
+    if (base_cancel_is_requested()) return fail_cancelled(call->own->rank);
+    if (is_last || status != COLL_OK) return fail_unreachable(call, status);
+    base_clock_sleep_ns(pause_ns);
+  }
 }
 
 /* Sends the hello; greeting->magic is 0 if the connection was closed without a greeting. False: no
@@ -107,6 +118,19 @@ static bool exchange_hello(const call_t *call, int fd, uint64_t answer_ns,
   return sent && received && greeting->magic == WIRE_MAGIC;
 }
 
+static void note_other_job(call_t *call, bool is_other) {
+  if (call->other_jobs == 0) call->other_ns = base_clock_now_ns();
+  call->other_jobs = is_other ? call->other_jobs + 1 : 0;
+}
+
+/* Whether servers with another secret have answered at all addresses. Where servers come and go, an
+ * earlier job's may be about to leave the port. */
+static bool is_other_job(const call_t *call) {
+  bool comes_and_goes = call->address->pid == 0;
+  return call->other_jobs > 0 && call->other_jobs >= call->dialer.targets.count &&
+         (!comes_and_goes || base_clock_now_ns() > call->other_ns + OTHER_JOB_NS);
+}
+
 static bool shake_hands(call_t *call, int fd, uint64_t answer_ns, wire_greeting_t *greeting) {
   base_handshake_t handshake;
   *greeting = (wire_greeting_t){0};
@@ -115,6 +139,7 @@ static bool shake_hands(call_t *call, int fd, uint64_t answer_ns, wire_greeting_
     call->state = base_handshake_finish(&handshake, fd, answer_ns);
   }
   if (call->state == BASE_HANDSHAKE_RETRY) greeting->magic = WIRE_RETRY;
+  note_other_job(call, call->state == BASE_HANDSHAKE_REFUSED && handshake.is_other);
   return call->state == BASE_HANDSHAKE_DONE;
 }
 
@@ -131,21 +156,36 @@ static coll_status_t fail_version(const call_t *call) {
                    call->own->rank, call->address->host, (unsigned)call->address->port);
 }
 
+static coll_status_t fail_secret(const call_t *call, coll_status_t status) {
+  return base_fail(status,
+                   "rank %d: what listens at %s port %u does not know this job's secret: it is "
+                   "another job's or another program, or COLL_AUTH_FILE differs between ranks",
+                   call->own->rank, call->address->host, (unsigned)call->address->port);
+}
+
 static coll_status_t fail_no_answer(const call_t *call) {
-  if (call->state == BASE_HANDSHAKE_REFUSED) {
-    return base_fail(COLL_ERROR_TIMEOUT,
-                     "rank %d: what listens at %s port %u does not know this job's secret: it is "
-                     "another job's or another program, or COLL_AUTH_FILE differs between ranks",
-                     call->own->rank, call->address->host, (unsigned)call->address->port);
-  }
+  if (call->state == BASE_HANDSHAKE_REFUSED) return fail_secret(call, COLL_ERROR_TIMEOUT);
   return base_fail(COLL_ERROR_TIMEOUT,
                    "rank %d: the rendezvous server at %s port %u gave no answer: did rank 0 end, "
                    "or does another program listen there?",
                    call->own->rank, call->address->host, (unsigned)call->address->port);
 }
 
+/* Whether the server is known to have been there, from its greeting that did not come. */
+static void note_hang_up(call_t *call, const wire_greeting_t *greeting) {
+  bool is_ours = call->state == BASE_HANDSHAKE_DONE;
+  if (greeting->magic == WIRE_RETRY) {
+    call->up_ns = 0; /* the next server may take long */
+  } else if (is_ours || call->up_ns > 0) {
+    call->up_ns = base_clock_now_ns();
+  }
+  dialer_failed(&call->dialer, call->state == BASE_HANDSHAKE_REFUSED
+                                   ? "what listens there does not know this job's secret"
+                                   : "what listens there hung up");
+}
+
 /* Calls until the server sends its greeting. The server hangs up to make room for other callers,
- * and while it still serves an earlier rendezvous. */
+ * and while it still serves an earlier rendezvous. So does a service without anyone behind it. */
 static coll_status_t call_until_greeted(call_t *call, rendezvous_link_t *link) {
   for (uint64_t pause_ns = HANG_UP_MIN_NS;; pause_ns *= pause_ns < HANG_UP_MAX_NS ? 2 : 1) {
     wire_greeting_t greeting;
@@ -156,9 +196,9 @@ static coll_status_t call_until_greeted(call_t *call, rendezvous_link_t *link) {
     base_socket_close(link->fd);
     if (base_cancel_is_requested()) return fail_cancelled(call->own->rank);
     if (call->state == BASE_HANDSHAKE_VERSION) return fail_version(call);
-    uint64_t now_ns = base_clock_now_ns();
-    call->up_ns = greeting.magic == WIRE_RETRY ? 0 : now_ns; /* 0: the next server may take long */
-    if (now_ns + pause_ns >= call->deadline_ns) return fail_no_answer(call);
+    if (is_other_job(call)) return fail_secret(call, COLL_ERROR_INVALID);
+    note_hang_up(call, &greeting);
+    if (base_clock_now_ns() + pause_ns >= call->deadline_ns) return fail_no_answer(call);
     call->turn++; /* another of its addresses may be the right one */
     base_clock_sleep_ns(pause_ns);
   }
@@ -197,7 +237,7 @@ static void announce_cancelled(call_t *call, rendezvous_link_t *link) {
   const base_cancel_t *cancel = base_cancel_watch(NULL);
   uint64_t end_ns = base_clock_now_ns() + ANNOUNCE_NS;
   call->hello_magic = WIRE_GIVES_UP;
-  link->fd = dial_once(&call->targets, call->turn, end_ns);
+  (void)dialer_try(&call->dialer, call->turn, end_ns, &link->fd);
   bool known = link->fd >= 0 && introduce(call, link->fd, end_ns + ANSWER_SLACK_NS, &greeting);
   base_cancel_watch(cancel);
   if (known) report_cancelled(link);
@@ -222,10 +262,14 @@ static coll_status_t receive_records(const call_t *call, rendezvous_link_t *link
   return fail_server_lost(link);
 }
 
-static coll_status_t prepare(const rendezvous_address_t *address, const rendezvous_rank_t *own,
-                             int timeout_ms, call_t *call, rendezvous_link_t *link) {
+static void prepare(const rendezvous_address_t *address, const rendezvous_rank_t *own,
+                    int timeout_ms, call_t *call, rendezvous_link_t *link) {
+  char who[DIALER_TEXT_BYTES];
+  snprintf(who, sizeof who, "rank %d waits for the rendezvous server of rank 0 at %s port %u",
+           own->rank, address->host, (unsigned)address->port);
   *call = (call_t){.address = address,
                    .own = own,
+                   .dialer = dialer_of_server(address, who),
                    .hello_magic = WIRE_MAGIC,
                    .deadline_ns = base_clock_now_ns() + (uint64_t)timeout_ms * 1000000u,
                    .up_ns = address->pid != 0 ? base_clock_now_ns() : 0,
@@ -233,21 +277,21 @@ static coll_status_t prepare(const rendezvous_address_t *address, const rendezvo
   *link = (rendezvous_link_t){
       .fd = -1, .rank = own->rank, .server_pid = (int)address->pid, .server_rank = -1};
   rendezvous_purpose(address, call->purpose);
-  return dial_resolve(address, &call->targets);
 }
 
 void rendezvous_announce_cancelled(const rendezvous_address_t *address,
                                    const rendezvous_rank_t *own, int timeout_ms) {
   call_t call;
   rendezvous_link_t link;
-  if (prepare(address, own, timeout_ms, &call, &link) == COLL_OK) announce_cancelled(&call, &link);
+  prepare(address, own, timeout_ms, &call, &link);
+  announce_cancelled(&call, &link);
 }
 
 coll_status_t rendezvous_join(const rendezvous_address_t *address, const rendezvous_rank_t *own,
                               int timeout_ms, void *records, uint64_t *session,
                               rendezvous_link_t *link) {
   call_t call;
-  COLL_TRY(prepare(address, own, timeout_ms, &call, link));
+  prepare(address, own, timeout_ms, &call, link);
   coll_status_t status = call_until_greeted(&call, link);
   if (status != COLL_OK) {
     if (!base_cancel_is_requested()) return status;

@@ -48,11 +48,18 @@ static int dial_one(const dial_targets_t *targets, uint64_t deadline_ns) {
 typedef struct attempts {
   struct pollfd polls[DIAL_TARGETS]; /* fd -1: has failed */
   int count;
-  int error; /* of one that has failed; ECONNREFUSED, if there is such a one */
+  int error; /* of the one that has failed for the best reason; 0: none */
 } attempts_t;
 
+/* A refusal says most: the host is there. What waiting cannot change is said only if all fail so.
+ */
+static int weight_of(int error) {
+  if (error == ECONNREFUSED) return 3;
+  return error == 0 ? 0 : 1 + dial_may_heal(error);
+}
+
 static void note_failure(attempts_t *attempts, int error) {
-  if (attempts->error != ECONNREFUSED) attempts->error = error;
+  if (weight_of(error) > weight_of(attempts->error)) attempts->error = error;
 }
 
 static void begin(attempts_t *attempts, const dial_targets_t *targets, int index) {
@@ -109,8 +116,12 @@ static int await_one(attempts_t *attempts, uint64_t until_ns) {
   return fd;
 }
 
+bool dial_may_heal(int error) {
+  return error != EAFNOSUPPORT && error != EPROTONOSUPPORT && error != EINVAL;
+}
+
 int dial_once(const dial_targets_t *targets, int first, uint64_t deadline_ns) {
-  attempts_t attempts = {.error = ETIMEDOUT};
+  attempts_t attempts = {0};
   int fd = -1;
   if (targets->count == 1 && !base_cancel_is_possible()) return dial_one(targets, deadline_ns);
   for (int i = 0; i < targets->count && fd < 0; i++) {
@@ -120,8 +131,11 @@ int dial_once(const dial_targets_t *targets, int first, uint64_t deadline_ns) {
                                                   : soon(is_last ? LAST_NS : NEXT_NS, deadline_ns));
   }
   for (int i = 0; i < attempts.count; i++) {
-    if (attempts.polls[i].fd >= 0) base_socket_close(attempts.polls[i].fd);
+    if (attempts.polls[i].fd < 0) continue;
+    note_failure(&attempts, ETIMEDOUT);
+    base_socket_close(attempts.polls[i].fd);
   }
+  if (attempts.error == 0) attempts.error = ETIMEDOUT;
   if (fd < 0) return fail_with(-1, attempts.error);
   fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
   return fd;

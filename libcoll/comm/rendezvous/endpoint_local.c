@@ -17,6 +17,7 @@
 #include "base/socket.h"
 #include "comm/rendezvous/dial.h"
 #include "comm/rendezvous/endpoint.h"
+#include "comm/rendezvous/host_name.h"
 #include "comm/rendezvous/secret_source.h"
 
 #define PORT_RETRY_NS 5000000u
@@ -32,9 +33,10 @@ static socklen_t name_of(uint16_t port, struct sockaddr_un *name) {
 
 static coll_status_t check_name(const char *name) {
   bool stays;
+  COLL_TRY(rendezvous_host_check(name));
   int error = rendezvous_stays_on_host(name, &stays);
   if (error == 0) return stays ? COLL_OK : base_handshake_check_hosts();
-  return base_fail(COLL_ERROR_INVALID, "cannot resolve the rendezvous server's host '%s': %s", name,
+  return base_fail(COLL_ERROR_SYSTEM, "cannot resolve the host '%s': %s", name,
                    gai_strerror(error));
 }
 

@@ -143,34 +143,7 @@ coll_status_t rendezvous_listen(rendezvous_address_t *address, int *listener, ui
 
 /* ---- callers --------------------------------------------------------------------------------*/
 
-/* Appends the addresses of one name. Returns an error of getaddrinfo. */
-static int add_name(const char *name, const char *port, dial_targets_t *targets) {
-  struct addrinfo *found, hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
-  int error = getaddrinfo(name, port, &hints, &found);
-  if (error != 0) return error;
-  for (const struct addrinfo *each = found; each != NULL && targets->count < DIAL_TARGETS;
-       each = each->ai_next) {
-    memcpy(&targets->at[targets->count], each->ai_addr, each->ai_addrlen);
-    targets->lengths[targets->count++] = each->ai_addrlen;
-  }
-  freeaddrinfo(found);
-  return 0;
-}
-
 coll_status_t dial_resolve(const rendezvous_address_t *address, dial_targets_t *targets) {
-  char port[8], names[RENDEZVOUS_HOST_BYTES];
-  int error = EAI_NONAME;
-  memset(targets, 0, sizeof *targets);
-  snprintf(port, sizeof port, "%u", (unsigned)address->port);
-  snprintf(names, sizeof names, "%s", address->is_here ? "127.0.0.1,::1" : address->host);
-  for (char *name = names; name != NULL;) {
-    char *comma = strchr(name, ',');
-    if (comma != NULL) *comma = '\0';
-    int failure = add_name(name, port, targets);
-    if (failure != 0) error = failure;
-    name = comma != NULL ? comma + 1 : NULL;
-  }
-  if (targets->count > 0) return COLL_OK;
-  return base_fail(COLL_ERROR_INVALID, "cannot resolve the rendezvous server's host '%s': %s",
-                   address->host, gai_strerror(error));
+  return dial_resolve_tcp(address->is_here ? "127.0.0.1,::1" : address->host, address->port,
+                          targets);
 }

@@ -3,11 +3,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/cancel.h"
+#include "base/clock.h"
 #include "base/knob.h"
+#include "base/wait_notice.h"
 #include "comm/rendezvous/rendezvous.h"
 #include "topo/interfaces.h"
 
 #define ADDRESSES_MAX 16
+#define RETRY_NS UINT64_C(50000000)
 
 static const base_knob_t chosen_knob = {
     .name = "COLL_INTERFACE_ADDRESS", .kind = BASE_KNOB_TEXT, .fallback = ""};
@@ -28,13 +32,28 @@ static coll_status_t list_addresses(char *list, size_t bytes) {
   return COLL_OK;
 }
 
+coll_status_t rendezvous_await_addresses(const char *who, uint64_t deadline_ns) {
+  char list[RENDEZVOUS_HOST_BYTES], name[IFNAMSIZ];
+  base_wait_notice_t notice = base_wait_notice_begin();
+  for (;;) {
+    coll_status_t status = list_addresses(list, sizeof list);
+    bool has_any = status == COLL_OK && list[0] != '\0';
+    if (has_any || !topo_interfaces_are_awaited(name)) return status;
+    if (base_clock_now_ns() + RETRY_NS >= deadline_ns || base_cancel_is_requested()) return status;
+    base_wait_notice(&notice, "%s waits for an address of this host: its interface %s has none yet",
+                     who, name);
+    base_clock_sleep_ns(RETRY_NS);
+  }
+}
+
 static coll_status_t start_at(const char *host, rendezvous_address_t *address) {
   snprintf(address->host, sizeof address->host, "%s", host);
   return rendezvous_server_start(address);
 }
 
-static coll_status_t start_everywhere(rendezvous_address_t *address) {
+static coll_status_t start_everywhere(uint64_t deadline_ns, rendezvous_address_t *address) {
   char list[RENDEZVOUS_HOST_BYTES];
+  COLL_TRY(rendezvous_await_addresses("rank 0's rendezvous server", deadline_ns));
   COLL_TRY(list_addresses(list, sizeof list));
   if (list[0] == '\0') return start_at("127.0.0.1", address);
   coll_status_t status = start_at("", address);
@@ -54,8 +73,10 @@ coll_status_t rendezvous_address_choose(rendezvous_address_t *address) {
   return COLL_OK;
 }
 
-coll_status_t rendezvous_server_start_own(const char *otherwise, rendezvous_address_t *address) {
+coll_status_t rendezvous_server_start_own(const char *otherwise, uint64_t deadline_ns,
+                                          rendezvous_address_t *address) {
   snprintf(address->host, sizeof address->host, "%s", otherwise);
   COLL_TRY(rendezvous_address_choose(address));
-  return address->host[0] != '\0' ? rendezvous_server_start(address) : start_everywhere(address);
+  return address->host[0] != '\0' ? rendezvous_server_start(address)
+                                  : start_everywhere(deadline_ns, address);
 }
