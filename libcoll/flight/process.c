@@ -16,6 +16,9 @@
 
 #define STAT_BYTES 512 /* the fields read here lie within this many bytes */
 
+/* Fields of /proc/PID/stat, counted from the one behind the name. */
+enum { FIELD_GROUP = 2, FIELD_START = 19 };
+
 uint64_t flight_pid_space(void) {
   struct stat space;
   return stat("/proc/self/ns/pid", &space) == 0 ? (uint64_t)space.st_ino : 0;
@@ -92,11 +95,24 @@ const char *flight_process_word(flight_process_t process) {
   }
 }
 
-int32_t flight_process_group(int32_t pid) {
+/* The number of the field behind the name that has this index: the state has 0. 0: there is no such
+ * process. */
+static uint64_t read_field(int32_t pid, int index) {
   char path[32], text[STAT_BYTES];
   snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
   if (!read_stat(path, text)) return 0;
-  const char *parent = strchr(text, ' '); /* "S parent group" */
-  const char *group = parent != NULL ? strchr(parent + 1, ' ') : NULL;
-  return group != NULL ? (int32_t)strtol(group, NULL, 10) : 0;
+  const char *at = text;
+  for (int i = 0; i < index && at != NULL; i++) {
+    at = strchr(at, ' ');
+    if (at != NULL) at++;
+  }
+  return at != NULL ? strtoull(at, NULL, 10) : 0;
+}
+
+int32_t flight_process_group(int32_t pid) {
+  return (int32_t)read_field(pid, FIELD_GROUP);
+}
+
+uint64_t flight_process_start(int32_t pid) {
+  return read_field(pid, FIELD_START);
 }

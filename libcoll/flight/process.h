@@ -25,6 +25,10 @@ flight_process_t flight_process_of(int32_t pid, uint64_t pid_space);
 /* The name of the state, as in "running" or "unknown". */
 const char *flight_process_word(flight_process_t process);
 
+/* When the process started, in ticks since the system did; with the pid it identifies the process.
+ * 0: there is no such process. */
+uint64_t flight_process_start(int32_t pid);
+
 /* The process group of the process; 0 if there is no such process. */
 int32_t flight_process_group(int32_t pid);
 

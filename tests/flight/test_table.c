@@ -78,6 +78,9 @@ Test(flight_process, reads_states) {
   expect_state(pid, FLIGHT_PROCESS_EXITED);
   expect_state(getpid(), FLIGHT_PROCESS_RUNNING);
   cr_assert(flight_process_of((int32_t)getpid(), flight_pid_space() + 1) == FLIGHT_PROCESS_UNKNOWN);
+  cr_assert_gt(flight_process_start((int32_t)getpid()), 0);
+  cr_assert_eq(flight_process_start((int32_t)getpid()), flight_process_start((int32_t)getpid()));
+  cr_assert_eq(flight_process_start(0), 0);
   cr_assert(flight_process_of(0, flight_pid_space()) == FLIGHT_PROCESS_UNKNOWN);
 }
 

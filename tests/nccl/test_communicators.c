@@ -57,6 +57,25 @@ Test(nccl_communicators, non_blocking) {
   NCCL_RUN(3, non_blocking);
 }
 
+/* Each communicator needs an id of its own. The process that has made it lives. */
+static int id_again(int rank, int size, void *context) {
+  ncclUniqueId *id = harness_board();
+  ncclComm_t comm, again = NULL;
+  (void)context;
+  if (rank == 0) NCCL_OK(ncclGetUniqueId(id));
+  harness_barrier();
+  NCCL_OK(ncclCommInitRank(&comm, size, *id, rank));
+  NCCL_RESULT(ncclInvalidArgument, ncclCommInitRank(&again, size, *id, rank));
+  NCCL_REQUIRE(strstr(ncclGetLastError(NULL), "this id has been used") != NULL);
+  if (try_out(comm)) return 1;
+  NCCL_OK(ncclCommDestroy(comm));
+  return 0;
+}
+
+Test(nccl_communicators, an_id_is_used_again) {
+  NCCL_RUN(2, id_again);
+}
+
 static int not_ready(int rank, int size, void *context) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   ncclUniqueId *id = harness_board();

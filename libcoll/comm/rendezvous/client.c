@@ -45,9 +45,9 @@ typedef struct call {
   uint64_t refused_ns; /* connections refused for so long after up_ns: the server has died */
 } call_t;
 
-/* The connection was closed without an answer, or nobody listens any more: the server's process has
- * ended. */
-static coll_status_t fail_server_lost(const rendezvous_link_t *link) {
+/* The connection was closed without an answer, or nobody listens any more, and the server's process
+ * has ended or is on another host. */
+static coll_status_t fail_server_died(const rendezvous_link_t *link) {
   char pid[32] = "";
   if (link->server_pid != 0) snprintf(pid, sizeof pid, " (pid %d)", link->server_pid);
   if (link->server_rank >= 0) {
@@ -59,6 +59,38 @@ static coll_status_t fail_server_lost(const rendezvous_link_t *link) {
                    "rank %d: the rendezvous server's process%s, which is rank 0 unless another "
                    "process made the unique id, died while the communicator was being made",
                    link->rank, pid);
+}
+
+/* The server has hung up on this rank. */
+static coll_status_t fail_server_lost(const rendezvous_link_t *link) {
+  rendezvous_process_state_t state =
+      rendezvous_process_settle(&link->server_process, link->server_pid);
+  if (state != RENDEZVOUS_PROCESS_LIVES) return fail_server_died(link);
+  return base_fail(COLL_ERROR_RANK_LOST,
+                   "rank %d: the rendezvous server of process %d, which lives, hung up while the "
+                   "communicator was being made",
+                   link->rank, link->server_pid);
+}
+
+static coll_status_t fail_used(const rendezvous_link_t *link) {
+  return base_fail(COLL_ERROR_INVALID,
+                   "rank %d: this id has been used: process %d, which made it, waits for no ranks "
+                   "any more; make a new unique id for each communicator",
+                   link->rank, link->server_pid);
+}
+
+/* Nobody listens any more where the server did. */
+static coll_status_t fail_server_gone(const call_t *call, const rendezvous_link_t *link) {
+  rendezvous_process_state_t state =
+      rendezvous_process_settle(&link->server_process, link->server_pid);
+  if (state == RENDEZVOUS_PROCESS_LIVES) return fail_used(link);
+  if (state == RENDEZVOUS_PROCESS_ENDED || link->server_pid == 0) return fail_server_died(link);
+  return base_fail(COLL_ERROR_RANK_LOST,
+                   "rank %d: nobody answers at %s port %u any more: this id has been used, or the "
+                   "process that made it (pid %d), which is rank 0 unless it was another one, has "
+                   "ended",
+                   link->rank, call->address->host, (unsigned)call->address->port,
+                   link->server_pid);
 }
 
 /* The thread's waits were cancelled. */
@@ -91,7 +123,7 @@ static coll_status_t connect_until(call_t *call, rendezvous_link_t *link) {
     bool is_last = now_ns >= call->deadline_ns;
     bool is_gone = call->up_ns > 0 && is_refused;
     if (is_gone && (is_last || now_ns > call->up_ns + call->refused_ns)) {
-      return fail_server_lost(link);
+      return fail_server_gone(call, link);
     }
     if (base_cancel_is_requested()) return fail_cancelled(call->own->rank);
     if (is_last || status != COLL_OK) return fail_unreachable(call, status);
@@ -163,6 +195,13 @@ static coll_status_t fail_secret(const call_t *call, coll_status_t status) {
                    call->own->rank, call->address->host, (unsigned)call->address->port);
 }
 
+/* Another server may have got the port of one that is done. */
+static coll_status_t fail_other_job(const call_t *call, const rendezvous_link_t *link) {
+  bool lives =
+      rendezvous_process_look(&link->server_process, link->server_pid) == RENDEZVOUS_PROCESS_LIVES;
+  return lives ? fail_used(link) : fail_secret(call, COLL_ERROR_INVALID);
+}
+
 static coll_status_t fail_no_answer(const call_t *call) {
   if (call->state == BASE_HANDSHAKE_REFUSED) return fail_secret(call, COLL_ERROR_TIMEOUT);
   return base_fail(COLL_ERROR_TIMEOUT,
@@ -196,7 +235,7 @@ static coll_status_t call_until_greeted(call_t *call, rendezvous_link_t *link) {
     base_socket_close(link->fd);
     if (base_cancel_is_requested()) return fail_cancelled(call->own->rank);
     if (call->state == BASE_HANDSHAKE_VERSION) return fail_version(call);
-    if (is_other_job(call)) return fail_secret(call, COLL_ERROR_INVALID);
+    if (is_other_job(call)) return fail_other_job(call, link);
     note_hang_up(call, &greeting);
     if (base_clock_now_ns() + pause_ns >= call->deadline_ns) return fail_no_answer(call);
     call->turn++; /* another of its addresses may be the right one */
@@ -274,8 +313,11 @@ static void prepare(const rendezvous_address_t *address, const rendezvous_rank_t
                    .deadline_ns = base_clock_now_ns() + (uint64_t)timeout_ms * 1000000u,
                    .up_ns = address->pid != 0 ? base_clock_now_ns() : 0,
                    .refused_ns = address->pid != 0 ? REFUSED_NS : REFUSED_LATER_NS};
-  *link = (rendezvous_link_t){
-      .fd = -1, .rank = own->rank, .server_pid = (int)address->pid, .server_rank = -1};
+  *link = (rendezvous_link_t){.fd = -1,
+                              .rank = own->rank,
+                              .server_pid = (int)address->pid,
+                              .server_process = address->process,
+                              .server_rank = -1};
   rendezvous_purpose(address, call->purpose);
 }
 
