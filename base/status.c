@@ -31,7 +31,8 @@ coll_status_t base_fail_errno(coll_status_t status, const char *format, ...) {
   va_start(arguments, format);
   vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
-  return base_fail(status, "%s: %s", text, strerror(error));
+  return base_fail(status, "%s: %s%s", text, strerror(error),
+                   error == EMFILE ? " (raise the limit: ulimit -n)" : "");
 }
 
 const char *base_last_error(void) {

@@ -84,6 +84,21 @@ transport_listener_t transport_listener_none(void) {
   return (transport_listener_t){.mesh = {.listener = -1}, .tcp = {.fd = -1}};
 }
 
+static void close_net(transport_listener_t *listener) {
+  tcp_listener_close(&listener->tcp);
+  if (listener->fabric != NULL) listener->fabric->ops->destroy(listener->fabric);
+  listener->fabric = NULL;
+}
+
+/* The ranks may all be on this host: that others cannot reach it is no failure yet. */
+static void do_without_hosts(transport_listener_t *listener, transport_name_t *name) {
+  snprintf(listener->why_none, sizeof listener->why_none, "%s", base_last_error());
+  close_net(listener);
+  memset(&name->tcp, 0, sizeof name->tcp);
+  name->sockets = 0;
+  name->fabric = 0;
+}
+
 /* Between hosts sockets are needed also where a fabric carries the messages. */
 static coll_status_t listen_between_hosts(const transport_choice_t *choice,
                                           transport_listener_t *listener, transport_name_t *name) {
@@ -103,7 +118,12 @@ static coll_status_t listen_between_hosts(const transport_choice_t *choice,
   COLL_TRY(base_knob_integer(&knobs[KNOB_CONNECT_ALL], &mesh_ranks));
   COLL_TRY(base_knob_word(&knobs[KNOB_RECONNECT], &recovery));
   COLL_TRY(base_knob_text(&topo_interfaces_knob, &interfaces));
-  COLL_TRY(tcp_listen(&listener->tcp, interfaces, &name->tcp));
+  coll_status_t status = tcp_listen(&listener->tcp, interfaces, &name->tcp);
+  if (status == COLL_ERROR_SYSTEM && choice->shm) {
+    do_without_hosts(listener, name);
+    return COLL_OK;
+  }
+  if (status != COLL_OK) return status;
   name->tcp.mesh_ranks = (uint32_t)mesh_ranks;
   name->tcp.recovery = (uint8_t)recovery;
   return COLL_OK;
@@ -119,12 +139,6 @@ coll_status_t transport_listen(transport_listener_t *listener, transport_name_t 
   coll_status_t status = listen_between_hosts(&choice, listener, name);
   if (status != COLL_OK) transport_listener_close(listener);
   return status;
-}
-
-static void close_net(transport_listener_t *listener) {
-  tcp_listener_close(&listener->tcp);
-  if (listener->fabric != NULL) listener->fabric->ops->destroy(listener->fabric);
-  listener->fabric = NULL;
 }
 
 void transport_listener_close(transport_listener_t *listener) {

@@ -2,7 +2,11 @@
  * Communicators made by a split: their ranks and order, and that all of them work.
  */
 #include <criterion/criterion.h>
+#include <fcntl.h>
 #include <sched.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "comm/comm.h"
 #include "harness/party.h"
@@ -162,4 +166,38 @@ static int bound_apart(party_rank_t *self) {
 
 Test(split, counts_the_cores_of_bound_ranks) {
   for (int size = 2; size <= 5; size++) PARTY_RUN(size, 10000, bound_apart, NULL);
+}
+
+/* Rank 1 may open so many files more. */
+static int with_few_files(party_rank_t *self) {
+  int left = *(int *)self->context, lowest = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  coll_comm_t child = NULL;
+  close(lowest);
+  const struct rlimit limit = {(rlim_t)(lowest + left), (rlim_t)(lowest + left)};
+  PARTY_OK(coll_barrier(self->comm, NULL));
+  if (self->rank == 1) PARTY_REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0, "no limit");
+  coll_status_t status = coll_comm_split(self->comm, 0, 0, &child);
+  const char *text = coll_last_error(NULL);
+  PARTY_REQUIRE(status == COLL_OK || strstr(text, "host") == NULL, "%s", text);
+  PARTY_REQUIRE(status == COLL_OK || self->rank == 0 || strstr(text, "ulimit -n") != NULL, "%s",
+                text);
+  if (status != COLL_OK) _exit(7);
+  PARTY_OK(coll_barrier(child, NULL));
+  PARTY_OK(coll_comm_destroy(child));
+  return 0;
+}
+
+/* The ranks are on one host: none needs to listen for others, or is said to. */
+Test(split, says_that_there_are_few_files) {
+  bool has_failed = false, has_succeeded = false;
+  for (int left = 0; left < 40 && !has_succeeded; left++) {
+    harness_result_t result;
+    has_succeeded = party_processes(2, 20000, with_few_files, &left, &result);
+    for (int rank = 0; rank < 2 && !has_succeeded; rank++) {
+      has_failed = true;
+      cr_assert(result.ranks[rank].end == HARNESS_RETURNED && result.ranks[rank].value == 7,
+                "%d files: %s", left, result.text);
+    }
+  }
+  cr_assert(has_failed && has_succeeded);
 }

@@ -216,8 +216,7 @@ static ssize_t receive_message(int connection, struct msghdr *message) {
 
 /* Receives the note of a connection and closes it. False: it has not arrived yet. *got: it is one
  * of a peer. */
-static bool receive_from(const shm_mesh_t *mesh, int connection, shm_note_t *note, int *fd,
-                         bool *got) {
+static bool receive_from(shm_mesh_t *mesh, int connection, shm_note_t *note, int *fd, bool *got) {
   control_t control;
   struct iovec data = {.iov_base = note, .iov_len = sizeof *note};
   struct msghdr message = {.msg_iov = &data,
@@ -230,6 +229,7 @@ static bool receive_from(const shm_mesh_t *mesh, int connection, shm_note_t *not
   if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return false;
   if (bytes > 0) *fd = descriptor_of(&message);
   *got = is_of_this_mesh(mesh, note, bytes);
+  mesh->cut = *got && (message.msg_flags & MSG_CTRUNC) != 0;
   if (!*got && *fd >= 0) {
     close(*fd);
     *fd = -1;
@@ -288,11 +288,18 @@ coll_status_t shm_mesh_recv(shm_mesh_t *mesh, shm_note_t *note, int *fd, bool *g
   return COLL_OK;
 }
 
+static coll_status_t fail_cut(const shm_mesh_t *mesh, int peer) {
+  errno = EMFILE;
+  return base_fail_errno(COLL_ERROR_SYSTEM, "rank %d: cannot take the files that rank %d shares",
+                         mesh->rank, peer);
+}
+
 coll_status_t shm_mesh_await(shm_mesh_t *mesh, int peer, uint64_t deadline_ns, shm_note_t *note,
                              int *fd) {
   for (;;) {
     bool got, found;
     COLL_TRY(shm_mesh_recv(mesh, note, fd, &got));
+    if (got && note->source == peer && mesh->cut) return fail_cut(mesh, peer);
     if (got && note->source == peer) return COLL_OK;
     if (*fd >= 0) close(*fd);
     if (got) continue;

@@ -49,6 +49,7 @@ typedef struct shm_mesh {
   /* Connections whose note has not arrived yet, oldest first. */
   int silent[SHM_MESH_SILENT_MAX];
   int silent_count;
+  bool cut; /* the descriptor of the last note is lost: this process may open no more files */
   const transport_watch_t *watch; /* during creation; NULL: none */
 } shm_mesh_t;
 

@@ -112,7 +112,9 @@ coll_status_t tcp_listen(tcp_listener_t *listener, const char *interfaces, tcp_n
   COLL_TRY(base_handshake_check_hosts());
   name->mesh_ranks = TCP_MESH_RANKS;
   listener->fd = open_listener(&name->port);
-  if (listener->fd < 0) return base_fail_errno(COLL_ERROR_SYSTEM, "cannot listen for other hosts");
+  if (listener->fd < 0) {
+    return base_fail_errno(COLL_ERROR_SYSTEM, "cannot listen for other ranks over TCP");
+  }
   coll_status_t status = find_addresses(interfaces, name);
   if (status != COLL_OK) tcp_listener_close(listener);
   return status;
