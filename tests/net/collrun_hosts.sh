@@ -74,6 +74,8 @@ run 2 --hosts a:x true && grep -q "host a has 'x' ranks" err &&
   run 2 --hosts a,-oX true && grep -q 'begins with -' err && run 2 --hosts , true &&
   grep -q "a host's name has" err
 ok "hosts that are written wrong"
+run 2 -n 2 --first-rank 2 true && grep -q 'but --world-size is not' err
+ok "half of what an agent is told"
 run 1 --hostfile missing true && grep -q 'missing: No such file' err
 ok "a file of hosts that is not there"
 

@@ -153,6 +153,11 @@ static coll_status_t check(const raw_t *raw, const collrun_settings_t *settings,
     return base_fail(COLL_ERROR_INVALID,
                      "--prefix and --output exclude each other: files need no prefix");
   }
+  if (raw->first_rank > 0 && raw->world_size == 0) {
+    return base_fail(COLL_ERROR_INVALID,
+                     "--first-rank %d is given but --world-size is not: give both, or neither",
+                     (int)raw->first_rank);
+  }
   if (raw->world_size > 0 && raw->first_rank + settings->ranks > raw->world_size) {
     return base_fail(COLL_ERROR_INVALID, "ranks %d to %d do not exist among %d",
                      (int)raw->first_rank, (int)raw->first_rank + settings->ranks - 1,
