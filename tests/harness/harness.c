@@ -21,6 +21,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/lsan_interface.h>
+#endif
+
 #define POLL_NS 1000000
 
 typedef struct control {
@@ -281,6 +285,18 @@ int harness_machine_patience(void) {
 
 void *harness_board(void) {
   return run->board;
+}
+
+void harness_may_leak(bool may) {
+#if defined(__SANITIZE_ADDRESS__)
+  if (may) {
+    __lsan_disable();
+  } else {
+    __lsan_enable();
+  }
+#else
+  (void)may;
+#endif
 }
 
 void harness_forked(void) {

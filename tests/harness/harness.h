@@ -86,6 +86,10 @@ void *harness_board(void);
 /* Reports progress to harness_run_watched. */
 void harness_progress(void);
 
+/* From now on, what this thread allocates is no leak, or may be one again. For cases that fail on
+ * purpose, and return where they fail. */
+void harness_may_leak(bool may);
+
 /* In a process that a body has forked and that ends by exit: what only threads of its parent refer
  * to is no leak. */
 void harness_forked(void);

@@ -216,7 +216,9 @@ Test(gemm, openblas_multiplies, .init = no_cache_folder) {
 }
 
 Test(gemm, plain_c_multiplies, .init = no_cache_folder) {
-  cr_assert_not_null(create("plain", NULL));
+  train_gemm_t *gemm = create("plain", NULL);
+  cr_assert_not_null(gemm);
+  train_gemm_destroy(gemm);
   check_backend(backends[2]);
 }
 

@@ -96,7 +96,9 @@ static int run_case(int rank, int size, void *context) {
   faulty.map = faulty_map;
   if (fault == FAULT_NULL_SLOT) faulty.peer_state = NULL;
   t->ops = &faulty;
+  if (fault != FAULT_NONE) harness_may_leak(true);
   int code = (*(transport_case_t *)context)(&fixture, &t);
+  if (fault != FAULT_NONE) harness_may_leak(false);
   t->ops = real;
   real->destroy(t);
   return code;

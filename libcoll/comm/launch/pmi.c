@@ -22,6 +22,7 @@
 
 #include "base/clock.h"
 #include "base/deadline.h"
+#include "base/fork.h"
 #include "base/text.h"
 #include "comm/launch/launch.h"
 #include "comm/rendezvous/dialer.h"
@@ -33,7 +34,14 @@ static struct pmi {
   pid_t pid; /* of the process that has sent init; forked children have not */
   int rank, size;
   char space[LAUNCH_TEXT_BYTES];
+  bool by_port; /* fd was made by this process, not inherited from the launcher */
 } pmi;
+
+/* base/socket.h closes a connection of the parent in a child. */
+static void forget(void) {
+  if (pmi.by_port) pmi.fd = 0;
+}
+BASE_FORK_PART(NULL, forget);
 
 /* ---- lines ----------------------------------------------------------------------------------*/
 
@@ -140,6 +148,7 @@ static coll_status_t dial(const char *at, uint64_t deadline_ns) {
   snprintf(who, sizeof who, "PMI_PORT=%s: waits for the launcher", at);
   dialer_t dialer = dialer_of_host(host, (uint16_t)port, who);
   coll_status_t status = dialer_connect(&dialer, deadline_ns, &pmi.fd);
+  pmi.by_port = status == COLL_OK;
   if (status == COLL_OK) return COLL_OK;
   pmi.fd = 0;
   return base_fail(status == COLL_ERROR_TIMEOUT ? COLL_ERROR_SYSTEM : status,

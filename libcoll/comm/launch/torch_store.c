@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/deadline.h"
 #include "base/fork.h"
+#include "base/socket.h"
 #include "comm/launch/launch.h"
 #include "comm/rendezvous/dialer.h"
 #include "comm/rendezvous/wire.h"
@@ -37,9 +38,8 @@ enum {
 static int connection; /* 0: none */
 static int own_rank;
 
-/* The connection is the parent's. */
+/* The connection is the parent's, and base/socket.h closes it in a child. */
 static void forget(void) {
-  if (connection != 0) close(connection);
   connection = 0;
 }
 BASE_FORK_PART(NULL, forget);
@@ -122,7 +122,7 @@ static coll_status_t validate(uint64_t deadline_ns, bool *hangs_up) {
   bool answers =
       base_deadline_poll(connection, POLLIN, first_ns < deadline_ns ? first_ns : deadline_ns);
   if (answers && wire_recv(connection, &count, sizeof count, deadline_ns)) return COLL_OK;
-  close(connection);
+  base_socket_close(connection);
   connection = 0;
   *hangs_up = *hangs_up || answers;
   if (*hangs_up) return fail_store("hung up");
@@ -177,7 +177,7 @@ static coll_status_t wait_for(const char *key, uint64_t deadline_ns) {
   add_text(&request, key);
   COLL_TRY(send_request(&request, deadline_ns));
   if (!base_deadline_poll(connection, POLLIN, deadline_ns)) {
-    close(connection); /* what it answers later is not wanted */
+    base_socket_close(connection); /* what it answers later is not wanted */
     connection = 0;
     return base_fail(COLL_ERROR_TIMEOUT,
                      "rank %d: rank 0 is missing: it has not called coll_comm_create_env in time "

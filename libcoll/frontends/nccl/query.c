@@ -1,32 +1,34 @@
 /*
  * Questions about communicators, and teams of their ranks.
  */
+#include <stddef.h>
 #include <string.h>
 
 #include "frontends/nccl/environment.h"
 #include "frontends/nccl/handle.h"
 
-static ncclResult_t answer(ncclComm_t comm, const char *function, const int *field, int *value) {
+/* field: where the handle has the answer, once it is known that it is one. */
+static ncclResult_t answer(ncclComm_t comm, const char *function, size_t field, int *value) {
   bool is_known = nccl_handle_is_inherited(comm) && atomic_load(&comm->prepared);
   ncclResult_t result = is_known ? ncclSuccess : nccl_handle_check_made(comm, function);
   if (result != ncclSuccess) return result;
   if (value == NULL) return nccl_fail(ncclInvalidArgument, "%s: the output is NULL", function);
-  *value = *field;
+  memcpy(value, (const char *)comm + field, sizeof *value);
   return ncclSuccess;
 }
 
 ncclResult_t ncclCommCount(ncclComm_t comm, int *count) {
-  return answer(comm, "ncclCommCount", comm != NULL ? &comm->size : NULL, count);
+  return answer(comm, "ncclCommCount", offsetof(struct ncclComm, size), count);
 }
 NCCL_ALIAS(ncclCommCount);
 
 ncclResult_t ncclCommCuDevice(ncclComm_t comm, int *device) {
-  return answer(comm, "ncclCommCuDevice", comm != NULL ? &comm->device : NULL, device);
+  return answer(comm, "ncclCommCuDevice", offsetof(struct ncclComm, device), device);
 }
 NCCL_ALIAS(ncclCommCuDevice);
 
 ncclResult_t ncclCommUserRank(ncclComm_t comm, int *rank) {
-  return answer(comm, "ncclCommUserRank", comm != NULL ? &comm->rank : NULL, rank);
+  return answer(comm, "ncclCommUserRank", offsetof(struct ncclComm, rank), rank);
 }
 NCCL_ALIAS(ncclCommUserRank);
 
