@@ -23,7 +23,10 @@ class Unavailable(Exception):
 
 
 def ip(*words):
-    run = subprocess.run(["ip", *words], capture_output=True, text=True, check=False)
+    try:
+        run = subprocess.run(["ip", *words], capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise Unavailable("iproute2, which has the program ip, is not installed") from None
     if run.returncode:
         raise Unavailable("ip %s: %s" % (" ".join(words), run.stderr.strip() or "failed"))
     return run.stdout
