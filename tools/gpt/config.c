@@ -138,6 +138,9 @@ static json_t *value_of(const base_option_t *option) {
     case BASE_OPTION_NUMBER: return json_real(*(const double *)option->value);
     case BASE_OPTION_WORD: return json_string(option->words[*(const int *)option->value]);
     case BASE_OPTION_TEXT: return json_string(*(const char **)option->value);
+    case BASE_OPTION_SWITCH: return json_integer(*(const int64_t *)option->value);
+    case BASE_OPTION_LIST:
+    case BASE_OPTION_PAIR: break; /* no option of gpt is given several times */
   }
   return NULL;
 }
