@@ -28,7 +28,7 @@ launch srun --mpi=pmi2 -N2 -n4 sh -c "$two_nodes" - "$again" && made 4 "the laun
   grep -q 'groups of the 4 ranks' err
 ok "PMI, two nodes"
 
-! launch srun -N2 -n4 sh -c "$two_nodes" - "$again" && grep -q "host 'n1'" err
+! launch srun -N2 -n4 sh -c "$two_nodes" - "$again" && grep -q 'the ranks meet at n1, which' err
 ok "variables alone: the first node is where rank 0 is looked for"
 
 MASTER_ADDR=127.0.0.1 launch srun -N2 -n4 sh -c "$two_nodes" - "$again" && made 4 SLURM_PROCID
