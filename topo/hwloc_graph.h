@@ -22,6 +22,7 @@
 #define TOPO_HWLOC_GRAPH_H
 
 #include <stdint.h>
+#include <stdio.h>
 
 #include "topo/graph.h"
 #include "topo/pci.h"
@@ -38,10 +39,12 @@ coll_status_t topo_graph_from_hwloc(struct hwloc_topology *topology, topo_graph_
 void topo_hwloc_keep_io(struct hwloc_topology *topology);
 
 /* *graph: of a text in hwloc's XML format; it need not end in a null character. hwloc does not
- * check all that it reads, and crashes at some files, so a child process reads it. The caller frees
- * *graph. COLL_ERROR_INVALID: hwloc cannot read it; the message has the file's name.
+ * check all that it reads, and crashes at some files, so a child process reads it. Bandwidths that
+ * the file has beside those of PCIe are left out; for each a line with file and line is written to
+ * `warnings` (NULL: nowhere). The caller frees *graph. COLL_ERROR_INVALID: hwloc cannot read it;
+ * the message has the file's name, and its version if that is newer than hwloc's.
  * COLL_ERROR_SYSTEM: no process can be made. COLL_ERROR_UNSUPPORTED: built without hwloc. */
 coll_status_t topo_graph_from_hwloc_xml(const char *text, size_t bytes, const char *file_name,
-                                        topo_graph_t **graph);
+                                        FILE *warnings, topo_graph_t **graph);
 
 #endif

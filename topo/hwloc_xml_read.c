@@ -14,6 +14,7 @@
 
 #include "base/memory.h"
 #include "topo/hwloc_graph.h"
+#include "topo/hwloc_xml_scan.h"
 #include "topo/json.h"
 
 #define EXIT_BASE 100    /* the child's exit code is this and its status; sanitizers have others */
@@ -145,23 +146,27 @@ static coll_status_t read_in_child(const char *text, size_t bytes, const char *f
   return status;
 }
 
-/* A sentence of its own for the commonest damage. */
-static bool is_cut_off(const char *text, size_t bytes) {
-  static const char end[] = "</topology>";
-  size_t length = sizeof end - 1;
-  while (bytes > 0 && (text[bytes - 1] == '\n' || text[bytes - 1] == '\0')) bytes--;
-  return bytes < length || memcmp(text + bytes - length, end, length) != 0;
+/* hwloc reads files of its own and of earlier major versions. */
+static coll_status_t check_version(const char *text, size_t bytes, const char *file_name) {
+  int major, minor, line, own = (int)(hwloc_get_api_version() >> 16);
+  if (!topo_hwloc_xml_version(text, bytes, &major, &minor, &line) || major <= own) return COLL_OK;
+  return base_fail(
+      COLL_ERROR_INVALID,
+      "%s:%d: <topology version=\"%d.%d\"> is newer than what the hwloc %d that is used "
+      "here can read; write it for hwloc %d: lstopo --of v%dxml FILE.xml",
+      file_name, line, major, minor, own, own, own);
 }
 
 coll_status_t topo_graph_from_hwloc_xml(const char *text, size_t bytes, const char *file_name,
-                                        topo_graph_t **graph) {
+                                        FILE *warnings, topo_graph_t **graph) {
   char *copy; /* hwloc counts a null character at the end */
   *graph = NULL;
   if (bytes >= INT_MAX) {
     return base_fail(COLL_ERROR_INVALID, "%s: hwloc reads less than 2 GB; give a smaller file",
                      file_name);
   }
-  if (is_cut_off(text, bytes)) {
+  COLL_TRY(check_version(text, bytes, file_name));
+  if (!topo_hwloc_xml_is_whole(text, bytes)) {
     return base_fail(COLL_ERROR_INVALID,
                      "%s: the file does not end with </topology>; give a whole file that lstopo "
                      "has written (lstopo FILE.xml)",
@@ -171,5 +176,6 @@ coll_status_t topo_graph_from_hwloc_xml(const char *text, size_t bytes, const ch
   memcpy(copy, text, bytes);
   coll_status_t status = read_in_child(copy, bytes + 1, file_name, graph);
   free(copy);
+  if (status == COLL_OK && warnings != NULL) topo_hwloc_xml_warn(text, bytes, file_name, warnings);
   return status;
 }

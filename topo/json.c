@@ -349,15 +349,6 @@ coll_status_t topo_graph_read(FILE *in, const char *file_name, topo_graph_t **gr
   return status;
 }
 
-coll_status_t topo_graph_load(const char *file_name, topo_graph_t **graph) {
-  *graph = NULL;
-  FILE *in = fopen(file_name, "r");
-  if (in == NULL) return base_fail_errno(COLL_ERROR_INVALID, "cannot open %s", file_name);
-  coll_status_t status = topo_graph_read(in, file_name, graph);
-  fclose(in);
-  return status;
-}
-
 /* ---- writing ------------------------------------------------------------------------------- */
 
 /* With the fewest digits of 15 and 17 that read back as the same number. */

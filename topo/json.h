@@ -21,11 +21,9 @@
 coll_status_t topo_graph_parse(const char *text, size_t bytes, const char *file_name,
                                topo_graph_t **graph);
 
-/* The same of all that a stream contains. COLL_ERROR_SYSTEM if it cannot be read. */
+/* The same of the rest of a stream. COLL_ERROR_SYSTEM if it cannot be read. topo/load.h reads files
+ * of users. */
 coll_status_t topo_graph_read(FILE *in, const char *file_name, topo_graph_t **graph);
-
-/* The same of a file. */
-coll_status_t topo_graph_load(const char *file_name, topo_graph_t **graph);
 
 /* Writes a graph, one line per node and link; equal graphs give equal bytes. COLL_ERROR_SYSTEM if
  * the stream cannot be written, COLL_ERROR_INVALID if a name is not UTF-8. */

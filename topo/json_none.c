@@ -20,11 +20,6 @@ coll_status_t topo_graph_read(FILE *in, const char *file_name, topo_graph_t **gr
   return fail(file_name);
 }
 
-coll_status_t topo_graph_load(const char *file_name, topo_graph_t **graph) {
-  *graph = NULL;
-  return fail(file_name);
-}
-
 coll_status_t topo_graph_write(const topo_graph_t *graph, FILE *out) {
   (void)out;
   return fail(graph->name);

@@ -163,7 +163,7 @@ const char *topo_nccl_pcie_speed(int generation) {
 int topo_nccl_pcie_generation(const char *speed) {
   char *end;
   double number = strtod(speed, &end);
-  if (end == speed || (strcmp(end, " GT/s") != 0 && strcmp(end, " GT/s PCIe") != 0)) return -1;
+  if (end == speed || strncmp(end, " GT/s", 5) != 0) return -1;
   for (int i = 0; i < GENERATIONS; i++) {
     if (pcie[i].gigatransfers == number) return i;
   }

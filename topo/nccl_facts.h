@@ -47,7 +47,7 @@ double topo_nccl_cpu_gbs(const topo_nccl_cpu_t *cpu);
 /* The speeds of PCIe: "2.5 GT/s PCIe" at index 0, up; NULL past the last. */
 const char *topo_nccl_pcie_speed(int generation);
 
-/* The generation of "16 GT/s" or "16.0 GT/s PCIe"; -1: none. */
+/* The generation of "16 GT/s" or "16.0 GT/s PCIe", whatever follows; -1: none. */
 int topo_nccl_pcie_generation(const char *speed);
 
 /* GB/s per direction, in three digits. */

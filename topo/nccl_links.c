@@ -17,6 +17,24 @@ coll_status_t topo_nccl_refuse(const char *file, int32_t line, const char *forma
   return base_fail(COLL_ERROR_INVALID, "%s:%d: %s", file, (int)line, why);
 }
 
+enum { WARNINGS_MAX = 20 };
+
+void topo_nccl_warn(topo_nccl_reader_t *reader, int32_t line, const char *format, ...) {
+  va_list arguments;
+  if (reader->warnings == NULL || reader->warned++ >= WARNINGS_MAX) return;
+  fprintf(reader->warnings, "warning: %s:%d: ", reader->file, (int)line);
+  va_start(arguments, format);
+  vfprintf(reader->warnings, format, arguments);
+  va_end(arguments);
+  fputc('\n', reader->warnings);
+}
+
+void topo_nccl_warn_more(topo_nccl_reader_t *reader) {
+  if (reader->warned <= WARNINGS_MAX) return;
+  fprintf(reader->warnings, "warning: %s: %d more of these\n", reader->file,
+          reader->warned - WARNINGS_MAX);
+}
+
 /* ---- the graph ------------------------------------------------------------------------------*/
 
 static coll_status_t note_line(int32_t **lines, size_t *capacity, size_t index, int32_t line) {
@@ -46,23 +64,23 @@ static int digit_of(char c) {
   return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-coll_status_t topo_nccl_parse_bus_id(const topo_nccl_reader_t *reader, int32_t line,
-                                     const char *text, uint64_t *id) {
+uint64_t topo_nccl_parse_bus_id(topo_nccl_reader_t *reader, int32_t line, const char *text) {
   int digits = 0;
-  *id = 0;
-  for (const char *at = text; *at != '\0'; at++) {
+  uint64_t id = 0;
+  const char *at = text;
+  for (; *at != '\0'; at++) {
     if (*at == ':' || *at == '.') continue;
     int digit = digit_of(*at);
-    if (digit < 0 || ++digits > 16) {
-      digits = 0;
-      break;
-    }
-    *id = *id * 16 + (uint64_t)digit;
+    if (digit < 0 || ++digits > 16) break;
+    id = id * 16 + (uint64_t)digit;
   }
-  if (digits > 0) return COLL_OK;
-  return topo_nccl_refuse(reader->file, line,
-                          "'%.24s' is no bus id; write it as 0000:0c:00.0, in hexadecimal digits",
-                          text);
+  if (*at != '\0' || digits == 0) {
+    topo_nccl_warn(reader, line,
+                   "'%.24s' is no bus id such as 0000:0c:00.0; it is read as %llx, as "
+                   "by NCCL",
+                   text, (unsigned long long)id);
+  }
+  return id;
 }
 
 static int compare(int64_t a, int64_t b) {
@@ -76,21 +94,21 @@ static int compare_devices(const void *left, const void *right) {
   return compare(a->line, b->line);
 }
 
-static coll_status_t sort_devices(topo_nccl_reader_t *reader) {
+static void sort_devices(topo_nccl_reader_t *reader) {
   topo_nccl_device_t *all = reader->devices;
   if (reader->device_count > 0) qsort(all, reader->device_count, sizeof *all, compare_devices);
   for (size_t i = 1; i < reader->device_count; i++) {
     if (all[i].host != all[i - 1].host || all[i].id != all[i - 1].id) continue;
-    return topo_nccl_refuse(reader->file, all[i].line,
-                            "the <pci> in line %d has the same bus id; give each device its own",
-                            (int)all[i - 1].line);
+    if (all[i].line == all[i - 1].line) continue;
+    topo_nccl_warn(reader, all[i].line,
+                   "the <pci> in line %d has the same busid; NVLinks to it are those of the first "
+                   "GPU",
+                   (int)all[i - 1].line);
   }
-  return COLL_OK;
 }
 
-/* The device of a bus id in a host, or NULL. Devices are sorted. */
-static const topo_nccl_device_t *find_device(const topo_nccl_reader_t *reader, int32_t host,
-                                             uint64_t id) {
+/* The first GPU of a bus id in a host, or TOPO_NONE. Devices are sorted. */
+static int32_t find_gpu(const topo_nccl_reader_t *reader, int32_t host, uint64_t id) {
   size_t low = 0, high = reader->device_count;
   const topo_nccl_device_t key = {.host = host, .id = id, .line = 0};
   while (low < high) {
@@ -101,8 +119,14 @@ static const topo_nccl_device_t *find_device(const topo_nccl_reader_t *reader, i
       high = middle;
     }
   }
-  const topo_nccl_device_t *found = &reader->devices[low];
-  return low < reader->device_count && found->host == host && found->id == id ? found : NULL;
+  for (; low < reader->device_count; low++) {
+    const topo_nccl_device_t *found = &reader->devices[low];
+    if (found->host != host || found->id != id) break;
+    if (found->node != TOPO_NONE && reader->graph->nodes[found->node].kind == TOPO_GPU) {
+      return found->node;
+    }
+  }
+  return TOPO_NONE;
 }
 
 /* ---- links ----------------------------------------------------------------------------------*/
@@ -149,15 +173,20 @@ static coll_status_t pair_of(topo_nccl_reader_t *reader, const topo_nccl_edge_t 
     pair->to = *nvswitch;
     pair->latency_us = TOPO_GPU_US / 2;
   } else if (edge->cpu == TOPO_NONE) {
-    const topo_nccl_device_t *device = find_device(reader, edge->host, edge->target);
-    pair->to = device != NULL ? device->node : TOPO_NONE;
-    if (pair->to == TOPO_NONE || reader->graph->nodes[pair->to].kind != TOPO_GPU) {
-      return topo_nccl_refuse(reader->file, edge->line,
-                              "the target of the link is no GPU of this host; correct the bus id, "
-                              "or write tclass=\"0x068000\" for an NVSwitch");
-    }
+    pair->to = find_gpu(reader, edge->host, edge->target);
   }
   return COLL_OK;
+}
+
+/* Whether the link has two ends. Cloud images have files with links of a GPU to itself, and a
+ * container's file links to GPUs that the container does not have. NCCL makes nothing of either. */
+static bool has_ends(topo_nccl_reader_t *reader, const topo_nccl_edge_t *edge, const pair_t *pair) {
+  if (pair->to != TOPO_NONE && pair->to != pair->from) return true;
+  topo_nccl_warn(reader, edge->line, "%d links to target=\"%s\" are left out: it is %s",
+                 (int)edge->count, edge->target_text,
+                 pair->to == TOPO_NONE ? "no GPU of this host; an NVSwitch has tclass=\"0x068000\""
+                                       : "the GPU itself");
+  return false;
 }
 
 /* Adds the link of pairs[0..count), which have the same ends. */
@@ -175,10 +204,12 @@ static coll_status_t link_pair(topo_nccl_reader_t *reader, const pair_t pairs[],
                             reader->graph->nodes[to].name);
   }
   if (sums[1] > 0 && sums[0] != sums[1]) {
-    return topo_nccl_refuse(reader->file, pairs[count - 1].line,
-                            "'%s' has %d links to '%s', which has %d back; correct one count",
-                            reader->graph->nodes[from].name, (int)sums[0],
-                            reader->graph->nodes[to].name, (int)sums[1]);
+    int64_t lesser = sums[0] < sums[1] ? sums[0] : sums[1];
+    topo_nccl_warn(reader, pairs[count - 1].line,
+                   "'%s' has %d links to '%s', which has %d back; %d are taken",
+                   reader->graph->nodes[from].name, (int)sums[0], reader->graph->nodes[to].name,
+                   (int)sums[1], (int)lesser);
+    sums[0] = lesser;
   }
   return topo_nccl_add_link(reader, pairs[0].line,
                             (topo_link_t){smaller(pairs), greater(pairs), TOPO_CLASS_NVLINK,
@@ -187,13 +218,15 @@ static coll_status_t link_pair(topo_nccl_reader_t *reader, const pair_t pairs[],
 
 static coll_status_t link_pairs(topo_nccl_reader_t *reader, pair_t pairs[]) {
   int32_t nvswitch = TOPO_NONE;
+  size_t found = 0;
   for (size_t i = 0; i < reader->edge_count; i++) {
-    COLL_TRY(pair_of(reader, &reader->edges[i], &nvswitch, &pairs[i]));
+    COLL_TRY(pair_of(reader, &reader->edges[i], &nvswitch, &pairs[found]));
+    found += has_ends(reader, &reader->edges[i], &pairs[found]);
   }
-  if (reader->edge_count > 0) qsort(pairs, reader->edge_count, sizeof *pairs, compare_pairs);
-  for (size_t first = 0, end; first < reader->edge_count; first = end) {
+  if (found > 0) qsort(pairs, found, sizeof *pairs, compare_pairs);
+  for (size_t first = 0, end; first < found; first = end) {
     end = first + 1;
-    while (end < reader->edge_count && smaller(&pairs[end]) == smaller(&pairs[first]) &&
+    while (end < found && smaller(&pairs[end]) == smaller(&pairs[first]) &&
            greater(&pairs[end]) == greater(&pairs[first])) {
       end++;
     }
@@ -204,7 +237,7 @@ static coll_status_t link_pairs(topo_nccl_reader_t *reader, pair_t pairs[]) {
 
 coll_status_t topo_nccl_link_gpus(topo_nccl_reader_t *reader) {
   pair_t *pairs = NULL;
-  COLL_TRY(sort_devices(reader));
+  sort_devices(reader);
   COLL_TRY(base_alloc(reader->edge_count + 1, sizeof *pairs, "NVLinks", (void **)&pairs));
   coll_status_t status = link_pairs(reader, pairs);
   free(pairs);

@@ -7,7 +7,7 @@
 #include "topo/nccl_reader.h"
 #include "topo/nccl_xml.h"
 
-enum { TOPO_NCCL_CPUS_MAX = 256, TOPO_NCCL_NUMBER_MAX = 1 << 20 };
+enum { TOPO_NCCL_CPUS_MAX = 256, TOPO_NCCL_NUMBER_MAX = 1 << 20, TOPO_NCCL_DEV_MAX = 1 << 14 };
 
 typedef enum topo_nccl_element {
   TOPO_NCCL_FILE,
@@ -36,11 +36,19 @@ typedef struct topo_nccl_frame {
   bool is_ignored;           /* gpu: another one of its pci */
 } topo_nccl_frame_t;
 
+/* Numbers that devices of a host have. */
+typedef struct topo_nccl_numbers {
+  uint64_t *words;
+  size_t capacity;
+  int32_t next; /* above all of them */
+} topo_nccl_numbers_t;
+
 typedef struct topo_nccl_host {
   uint64_t hash;
   int32_t node, cpu_count, cpus[TOPO_NCCL_CPUS_MAX];
-  double cpu_gbs;               /* between two of them */
-  int32_t switches, gpus, nics; /* numbers of the next ones */
+  double cpu_gbs;   /* between two of them */
+  int32_t switches; /* number of the next one */
+  topo_nccl_numbers_t numas, packages, gpus, nics;
 } topo_nccl_host_t;
 
 typedef struct topo_nccl_net {
@@ -62,10 +70,11 @@ typedef struct topo_nccl_parser {
   topo_nccl_net_t *nets;  /* of the current nic */
   size_t net_count, net_capacity;
   const char **attributes; /* of the current element: name, value, name, value, NULL */
-  bool has_system;
 } topo_nccl_parser_t;
 
-/* COLL_ERROR_INVALID with file and line of the current element. */
+/* A warning, or COLL_ERROR_INVALID, with file and line of the current element. */
+#define TOPO_NCCL_WARN(parser, ...) \
+  topo_nccl_warn(&(parser)->reader, topo_nccl_line(parser), __VA_ARGS__)
 #define TOPO_NCCL_REFUSE(parser, ...) \
   topo_nccl_refuse((parser)->reader.file, topo_nccl_line(parser), __VA_ARGS__)
 
@@ -80,13 +89,17 @@ const char *topo_nccl_find(const topo_nccl_parser_t *parser, const char *name);
 /* The same. COLL_ERROR_INVALID: it is missing. */
 coll_status_t topo_nccl_take_text(topo_nccl_parser_t *parser, const char *name, const char **text);
 
-/* A number in [least, most]. COLL_ERROR_INVALID: it is missing or another one. */
+/* A number in [least, most]. Digits before other characters count, as in NCCL, with a warning.
+ * COLL_ERROR_INVALID: it is missing or another one. */
 coll_status_t topo_nccl_take_number(topo_nccl_parser_t *parser, const char *name, int64_t least,
                                     int64_t most, int64_t *number);
 
-/* The same; `otherwise` if the attribute is missing or "". */
-coll_status_t topo_nccl_take_number_or(topo_nccl_parser_t *parser, const char *name, int64_t least,
-                                       int64_t most, int64_t otherwise, int64_t *number);
+/* The same; `otherwise` if the attribute is missing or "", or, with a warning, another one. */
+int64_t topo_nccl_take_number_or(topo_nccl_parser_t *parser, const char *name, int64_t least,
+                                 int64_t most, int64_t otherwise);
+
+/* *number: `wanted`, or if a device has that already, the next one. COLL_ERROR_MEMORY. */
+coll_status_t topo_nccl_take_free(topo_nccl_numbers_t *numbers, int64_t wanted, int32_t *number);
 
 /* Copies a text, cut to `bytes`, with '_' for all but printable ASCII. */
 void topo_nccl_copy_ascii(char *copy, size_t bytes, const char *text);
@@ -98,6 +111,10 @@ coll_status_t topo_nccl_add_named(topo_nccl_parser_t *parser, int32_t line, topo
 
 /* The number of the current host. */
 int topo_nccl_host_index(const topo_nccl_parser_t *parser);
+
+/* Ignores the current element and what it contains, with a warning: "<pci> in <gpu> is ignored: "
+ * and the reason. */
+void topo_nccl_ignore(topo_nccl_parser_t *parser, const char *why);
 
 /* What follows from the beginning or end of an element, the current one. `within`: the element that
  * contains a nic. COLL_ERROR_INVALID with file and line. */

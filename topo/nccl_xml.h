@@ -25,8 +25,10 @@
  *   net      a NIC; with a `speed` in Mb/s above 0 it is linked to a network switch of its own,
  *            which stands for the network's port. Nets without `dev` are ignored, as by NCCL
  *
- * Ignored are pcilink and unknown elements and attributes, as by NCCL. The result is checked by
- * topo_graph_check.
+ * What NCCL accepts is accepted, with a warning: pcilink, unknown elements and those in another
+ * place are ignored; unknown speeds of PCIe are taken for 8 GT/s; links of a GPU to itself and to
+ * GPUs that the host does not have are left out; the second device of a number gets another one;
+ * digits before other characters are a number. The result is checked by topo_graph_check.
  */
 #ifndef TOPO_NCCL_XML_H
 #define TOPO_NCCL_XML_H
@@ -38,11 +40,12 @@
 #define TOPO_NCCL_CORE_GBS 200.0 /* of a core and its memory, assumed */
 #define TOPO_NCCL_DEPTH_MAX 64   /* of elements in elements */
 
-/* Parses a text. The caller frees *graph. COLL_ERROR_INVALID: the message names file, line, what is
- * wrong and what to do: among others malformed or cut-off XML, deep nesting, bus ids that are
- * missing, occur twice or name no GPU, and negative numbers. */
+/* Parses a text. What is left out or read otherwise is written to `warnings` (NULL: nowhere), a
+ * line each with file and line. The caller frees *graph. COLL_ERROR_INVALID: the message names
+ * file, line, what is wrong and what to do: among others malformed or cut-off XML, deep nesting,
+ * attributes that NCCL needs, and a newer version. COLL_ERROR_UNSUPPORTED: built without expat. */
 coll_status_t topo_graph_from_nccl_xml(const char *text, size_t bytes, const char *file_name,
-                                       topo_graph_t **graph);
+                                       FILE *warnings, topo_graph_t **graph);
 
 typedef enum topo_nccl_dialect {
   TOPO_NCCL_NVIDIA,

@@ -46,14 +46,17 @@ static coll_status_t find_package(topo_nccl_parser_t *parser, int64_t number, in
 static coll_status_t add_cores(topo_nccl_parser_t *parser, int32_t cpu) {
   const char *affinity = topo_nccl_find(parser, "affinity");
   int cores = 0;
-  for (const char *at = affinity == NULL ? "" : affinity; *at != '\0'; at++) {
+  if (affinity == NULL) return COLL_OK;
+  if (affinity[strspn(affinity, "0123456789abcdefABCDEF,")] != '\0') {
+    TOPO_NCCL_WARN(parser,
+                   "affinity=\"%.24s\" is no mask of hexadecimal digits such as 0000000f; the cpu "
+                   "has no cores",
+                   affinity);
+    return COLL_OK;
+  }
+  for (const char *at = affinity; *at != '\0'; at++) {
     const char digit[2] = {*at, '\0'};
-    char *end;
-    unsigned long bits = strtoul(digit, &end, 16);
-    if (end == digit && *at != ',') {
-      return TOPO_NCCL_REFUSE(
-          parser, "affinity=\"%.24s\": give hexadecimal digits in groups, as 0000000f", affinity);
-    }
+    unsigned long bits = strtoul(digit, NULL, 16);
     for (; bits != 0; bits &= bits - 1) {
       int32_t core;
       COLL_TRY(topo_nccl_add_named(parser, topo_nccl_line(parser), TOPO_CORE, cpu, &core,
@@ -66,24 +69,35 @@ static coll_status_t add_cores(topo_nccl_parser_t *parser, int32_t cpu) {
   return COLL_OK;
 }
 
-static coll_status_t take_processor(topo_nccl_parser_t *parser, topo_nccl_cpu_t *cpu) {
+static void take_processor(topo_nccl_parser_t *parser, topo_nccl_cpu_t *cpu) {
   const char *arch = topo_nccl_find(parser, "arch"), *vendor = topo_nccl_find(parser, "vendor");
-  int64_t family, model;
-  COLL_TRY(topo_nccl_take_number_or(parser, "familyid", 0, TOPO_NCCL_NUMBER_MAX, 0, &family));
-  COLL_TRY(topo_nccl_take_number_or(parser, "modelid", 0, TOPO_NCCL_NUMBER_MAX, 0, &model));
+  int64_t family = topo_nccl_take_number_or(parser, "familyid", 0, TOPO_NCCL_NUMBER_MAX, 0);
+  int64_t model = topo_nccl_take_number_or(parser, "modelid", 0, TOPO_NCCL_NUMBER_MAX, 0);
   *cpu = (topo_nccl_cpu_t){.family = (int32_t)family, .model = (int32_t)model};
   topo_nccl_copy_ascii(cpu->arch, sizeof cpu->arch, arch != NULL ? arch : "x86_64");
   topo_nccl_copy_ascii(cpu->vendor, sizeof cpu->vendor, vendor != NULL ? vendor : "");
+}
+
+/* *number: numaid, or the next one if it is in the current host for the second time. */
+static coll_status_t number_cpu(topo_nccl_parser_t *parser, bool is_package, int32_t *number) {
+  topo_nccl_numbers_t *numbers = is_package ? &parser->host->packages : &parser->host->numas;
+  int64_t id;
+  COLL_TRY(topo_nccl_take_number(parser, "numaid", -1, TOPO_NCCL_DEV_MAX, &id));
+  COLL_TRY(topo_nccl_take_free(numbers, id + 1, number));
+  *number -= 1; /* there is a numaid of -1 */
+  if (*number != id) {
+    TOPO_NCCL_WARN(parser, "numaid=\"%d\" is in the host for the second time; this one is %d",
+                   (int)id, (int)*number);
+  }
   return COLL_OK;
 }
 
 coll_status_t topo_nccl_begin_cpu(topo_nccl_parser_t *parser) {
   const char *package = topo_nccl_find(parser, "package");
   topo_nccl_cpu_t processor;
-  int64_t id, number;
-  int32_t parent, node;
-  COLL_TRY(topo_nccl_take_number(parser, "numaid", -1, TOPO_NCCL_NUMBER_MAX, &id));
-  COLL_TRY(take_processor(parser, &processor));
+  int64_t number;
+  int32_t parent, node, id;
+  take_processor(parser, &processor);
   COLL_TRY(find_host(parser));
   topo_nccl_host_t *host = parser->host;
   parent = host->node;
@@ -96,6 +110,7 @@ coll_status_t topo_nccl_begin_cpu(topo_nccl_parser_t *parser) {
     return TOPO_NCCL_REFUSE(parser, "the host has more than %d cpus; combine NUMA nodes",
                             TOPO_NCCL_CPUS_MAX);
   }
+  COLL_TRY(number_cpu(parser, is_package, &id));
   COLL_TRY(topo_nccl_add_named(parser, topo_nccl_line(parser),
                                is_package ? TOPO_PACKAGE : TOPO_NUMA, parent, &node, "host%d/%s%d",
                                topo_nccl_host_index(parser), is_package ? "cpu" : "numa", (int)id));

@@ -29,13 +29,19 @@ static const struct {
 
 /* ---- elements --------------------------------------------------------------------------------*/
 
+enum { VERSION_MAX = 2 };
+
 static coll_status_t begin_system(topo_nccl_parser_t *parser) {
   int64_t version;
   const char *given = topo_nccl_find(parser, "name");
   char name[TOPO_NAME_BYTES];
-  if (parser->has_system) return TOPO_NCCL_REFUSE(parser, "a second <system>; a file has one");
-  parser->has_system = true;
-  COLL_TRY(topo_nccl_take_number(parser, "version", 1, 2, &version));
+  COLL_TRY(topo_nccl_take_number(parser, "version", 1, INT32_MAX, &version));
+  if (version > VERSION_MAX) {
+    return TOPO_NCCL_REFUSE(parser,
+                            "<system version=\"%d\"> is newer than what can be read: version 1 of "
+                            "NCCL, 2 of RCCL",
+                            (int)version);
+  }
   topo_nccl_copy_ascii(name, sizeof name, given != NULL ? given : "");
   return topo_graph_create(name, &parser->reader.graph);
 }
@@ -48,6 +54,27 @@ static topo_nccl_element_t element_of(const char *name) {
   return element;
 }
 
+void topo_nccl_ignore(topo_nccl_parser_t *parser, const char *why) {
+  topo_nccl_frame_t *top = topo_nccl_top(parser);
+  top->element = TOPO_NCCL_UNKNOWN;
+  TOPO_NCCL_WARN(parser, "<%s> in <%s> is ignored: %s", top->name, top[-1].name, why);
+}
+
+/* An element that is not read, as NCCL reads none that it does not know, or not where it is. */
+static void ignore_unknown(topo_nccl_parser_t *parser, const char *name) {
+  topo_nccl_frame_t *top = topo_nccl_top(parser);
+  const char *target = topo_nccl_find(parser, "target");
+  if (top[-1].element == TOPO_NCCL_UNKNOWN) return;
+  if (strcmp(name, "pcilink") == 0 && target != NULL) {
+    TOPO_NCCL_WARN(parser,
+                   "<pcilink target=\"%.24s\"> is left out: links beside the tree of PCI "
+                   "switches have no place in a graph",
+                   target);
+    return;
+  }
+  TOPO_NCCL_WARN(parser, "<%.24s> in <%s> is ignored: it is unknown", name, top[-1].name);
+}
+
 static coll_status_t begin(topo_nccl_parser_t *parser, const char *name) {
   topo_nccl_element_t within = topo_nccl_top(parser)->element, element = element_of(name);
   if (parser->depth + 1 == TOPO_NCCL_DEPTH_MAX) {
@@ -56,8 +83,10 @@ static coll_status_t begin(topo_nccl_parser_t *parser, const char *name) {
   }
   if (within == TOPO_NCCL_UNKNOWN) element = TOPO_NCCL_UNKNOWN;
   if (within == TOPO_NCCL_FILE && element != TOPO_NCCL_SYSTEM) {
+    bool is_graph = strcmp(name, "graphs") == 0;
     return TOPO_NCCL_REFUSE(
-        parser, "<%.24s> is not the beginning of a topology of NCCL, which is <system>", name);
+        parser, "<%.24s> is not the beginning of a topology of NCCL, which is <system>%s", name,
+        is_graph ? "; NCCL writes that to NCCL_TOPO_DUMP_FILE, not NCCL_GRAPH_DUMP_FILE" : "");
   }
   parser->depth++;
   *topo_nccl_top(parser) = (topo_nccl_frame_t){.element = element,
@@ -65,8 +94,10 @@ static coll_status_t begin(topo_nccl_parser_t *parser, const char *name) {
                                                .line = topo_nccl_line(parser),
                                                .node = TOPO_NONE};
   if (element != TOPO_NCCL_UNKNOWN && (elements[element].parents & 1u << within) == 0) {
-    return TOPO_NCCL_REFUSE(parser, "<%s> in <%s>: it belongs %s", name, elements[within].name,
-                            elements[element].where);
+    char why[64];
+    snprintf(why, sizeof why, "it belongs %s", elements[element].where);
+    topo_nccl_ignore(parser, why);
+    return COLL_OK;
   }
   switch (element) {
     case TOPO_NCCL_SYSTEM: return begin_system(parser);
@@ -78,8 +109,8 @@ static coll_status_t begin(topo_nccl_parser_t *parser, const char *name) {
     case TOPO_NCCL_NVLINK:
     case TOPO_NCCL_XGMI: return topo_nccl_begin_nvlink(parser);
     case TOPO_NCCL_C2C: return topo_nccl_begin_c2c(parser);
-    case TOPO_NCCL_FILE:
-    case TOPO_NCCL_UNKNOWN: break;
+    case TOPO_NCCL_UNKNOWN: ignore_unknown(parser, name); break;
+    case TOPO_NCCL_FILE: break;
   }
   return COLL_OK;
 }
@@ -123,6 +154,10 @@ static coll_status_t parse_all(topo_nccl_parser_t *parser, const char *text, siz
   if (XML_Parse(parser->xml, text, (int)bytes, XML_TRUE) == XML_STATUS_OK) return COLL_OK;
   if (parser->status != COLL_OK) return parser->status;
   enum XML_Error error = XML_GetErrorCode(parser->xml);
+  if (error == XML_ERROR_JUNK_AFTER_DOC_ELEMENT) {
+    TOPO_NCCL_WARN(parser, "what comes after </system> is ignored");
+    return COLL_OK;
+  }
   if (error == XML_ERROR_NO_ELEMENTS || error == XML_ERROR_UNCLOSED_TOKEN ||
       error == XML_ERROR_PARTIAL_CHAR) {
     return TOPO_NCCL_REFUSE(parser, "the file ends in the middle of the topology; copy it again");
@@ -140,8 +175,10 @@ static coll_status_t complete(topo_nccl_parser_t *parser) {
 }
 
 coll_status_t topo_graph_from_nccl_xml(const char *text, size_t bytes, const char *file_name,
-                                       topo_graph_t **graph) {
-  topo_nccl_parser_t parser = {.reader = {.file = file_name}, .xml = XML_ParserCreate(NULL)};
+                                       FILE *warnings, topo_graph_t **graph) {
+  /* NCCL takes bytes as they are, so no encoding may be wrong; names are cut to ASCII anyway */
+  topo_nccl_parser_t parser = {.reader = {.file = file_name, .warnings = warnings},
+                               .xml = XML_ParserCreate("ISO-8859-1")};
   *graph = NULL;
   if (parser.xml == NULL) return base_fail(COLL_ERROR_MEMORY, "no memory to parse XML");
   XML_SetUserData(parser.xml, &parser);
@@ -149,7 +186,14 @@ coll_status_t topo_graph_from_nccl_xml(const char *text, size_t bytes, const cha
   XML_SetStartDoctypeDeclHandler(parser.xml, on_doctype);
   coll_status_t status = parse_all(&parser, text, bytes);
   if (status == COLL_OK) status = complete(&parser);
+  topo_nccl_warn_more(&parser.reader);
   XML_ParserFree(parser.xml);
+  for (size_t i = 0; i < parser.host_count; i++) {
+    free(parser.hosts[i].numas.words);
+    free(parser.hosts[i].packages.words);
+    free(parser.hosts[i].gpus.words);
+    free(parser.hosts[i].nics.words);
+  }
   free(parser.hosts);
   free(parser.nets);
   free(parser.reader.node_lines);

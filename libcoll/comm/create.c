@@ -357,7 +357,7 @@ static coll_status_t prepare(int rank, int size, const comm_settings_t *settings
                              tune_machine_t *costs, topo_layout_t **layout) {
   COLL_TRY(comm_costs_of(rank, size, costs));
   COLL_TRY(comm_quiesce(rank, settings->timeout_ns));
-  return comm_placement_read(settings->topo_file, settings->topo_map, size, layout);
+  return comm_placement_read(settings->topo_file, settings->topo_map, rank, size, layout);
 }
 
 /* The rank does not join. If that is because it was cancelled, the others must not wait for it. */
@@ -469,7 +469,7 @@ static coll_status_t place_all(int size, const comm_settings_t *settings,
   coll_status_t status = COLL_OK;
   for (int rank = 0; rank < size && status == COLL_OK; rank++) {
     topo_layout_t *layout;
-    status = comm_placement_read(settings->topo_file, settings->topo_map, size, &layout);
+    status = comm_placement_read(settings->topo_file, settings->topo_map, rank, size, &layout);
     if (status == COLL_OK) status = comm_placement_set(made[rank], layout, settings->topo_paced);
   }
   for (int rank = 0; rank < size && status != COLL_OK; rank++) comm_destroy(made[rank]);

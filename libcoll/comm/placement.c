@@ -11,19 +11,19 @@
 #include "topo/cpus.h"
 #include "topo/discover_cache.h"
 #include "topo/fabric.h"
-#include "topo/json.h"
+#include "topo/load.h"
 #include "topo/place.h"
 #include "topo/star.h"
 #include "topo/sysfs.h"
 #include "transport/paced/paced.h"
 
-coll_status_t comm_placement_read(const char *file_name, topo_map_t map, int size,
+coll_status_t comm_placement_read(const char *file_name, topo_map_t map, int rank, int size,
                                   topo_layout_t **layout) {
   topo_graph_t *graph;
   topo_placement_t placement;
   *layout = NULL;
   if (file_name[0] == '\0') return COLL_OK;
-  COLL_TRY(topo_graph_load(file_name, &graph));
+  COLL_TRY(topo_load(file_name, TOPO_FORMAT_ANY, rank == 0 ? stderr : NULL, &graph));
   coll_status_t status = topo_place_mapped(graph, size, map, &placement);
   if (status != COLL_OK) {
     topo_graph_free(graph);

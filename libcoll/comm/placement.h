@@ -1,6 +1,6 @@
 /*
- * Where the ranks of a communicator are: from the file that COLL_TOPO_FILE names (colltopo makes
- * such files), from the parent of a split, or else from the hosts of the ranks, or as they are
+ * Where the ranks of a communicator are: from the file that COLL_TOPO_FILE names
+ * (topo/load.h), from the parent of a split, or else from the hosts of the ranks, or as they are
  * bound on the only host. Each rank
  * puts the package and NUMA node that its cpus are in into its record, and all derive the same
  * layout from the records of all. The graph of the machine itself is not sent: of one host, plans
@@ -19,8 +19,9 @@ struct coll_comm;
 struct comm_record;
 
 /* *layout: of `size` ranks on the hosts of the file, in the order of the map; NULL if file_name is
- * "". Owned by the caller. COLL_ERROR_INVALID names the file and line. */
-coll_status_t comm_placement_read(const char *file_name, topo_map_t map, int size,
+ * "". Rank 0 reports what the file's reader leaves out on standard error. Owned by the caller.
+ * COLL_ERROR_INVALID names the file and line. */
+coll_status_t comm_placement_read(const char *file_name, topo_map_t map, int rank, int size,
                                   topo_layout_t **layout);
 
 /* The home of this rank, for its record; none if the layout comes from a file. */

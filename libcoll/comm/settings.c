@@ -66,8 +66,9 @@ static const base_knob_t knobs[] = {
     {.name = "COLL_TOPO_FILE",
      .kind = BASE_KNOB_TEXT,
      .fallback = "",
-     .help = "a file of colltopo: the library behaves as if the ranks were on its hosts, filled "
-             "evenly; must be the same on all ranks"},
+     .help =
+         "a topology (JSON of colltopo, or XML of NCCL or hwloc): the library behaves as if the "
+         "ranks were on its hosts, filled evenly; must be the same on all ranks"},
     {.name = "COLL_TOPO_MAP",
      .kind = BASE_KNOB_WORD,
      .fallback = "by-host",

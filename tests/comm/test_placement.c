@@ -139,6 +139,31 @@ static int never_runs(party_rank_t *self) {
   return harness_fail("rank %d has a communicator", self->rank);
 }
 
+/* The ranks are on two GPUs of a host. */
+static int ask_nccl(party_rank_t *self) {
+  const topo_layout_t *layout = self->comm->layout;
+  PARTY_REQUIRE(layout != NULL && layout->fabric != NULL, "the file's links are unknown");
+  return 0;
+}
+
+/* A file of NCCL, as an image of a cloud has it. */
+Test(placement, a_file_of_nccl_is_taken) {
+  harness_result_t result;
+  int fd = mkstemp(file_name);
+  FILE *out = fdopen(fd, "w");
+  fprintf(out, "<system version=\"1\"><cpu numaid=\"0\">\n");
+  for (int i = 0; i < 2; i++) {
+    fprintf(out,
+            "<pci busid=\"000%d:00:00.0\"><gpu dev=\"%d\" sm=\"80\">"
+            "<nvlink target=\"000%d:00:00.0\" count=\"12\"/></gpu></pci>\n",
+            i, i, i);
+  }
+  fprintf(out, "</cpu></system>\n");
+  cr_assert_eq(fclose(out), 0);
+  setenv("COLL_TOPO_FILE", file_name, 1);
+  cr_assert(party_processes(2, 10000, ask_nccl, NULL, &result), "%s", result.text);
+}
+
 Test(placement, a_wrong_file_is_refused) {
   harness_result_t result;
   use_hosts(0);

@@ -31,7 +31,7 @@ static void write_nccl(const topo_graph_t *graph, topo_nccl_dialect_t dialect) {
   fuzz_text_end(&text);
   fuzz_text_end(&warnings);
   if (status == COLL_OK) {
-    fuzz_require(topo_graph_from_nccl_xml(text.text, text.bytes, "again", &copy) == COLL_OK,
+    fuzz_require(topo_graph_from_nccl_xml(text.text, text.bytes, "again", NULL, &copy) == COLL_OK,
                  "NCCL's XML, as written, is accepted");
     topo_graph_free(copy);
   }
@@ -48,7 +48,7 @@ static void write_hwloc(const topo_graph_t *graph) {
   fuzz_text_end(&text);
   fuzz_text_end(&warnings);
   if (status == COLL_OK) {
-    fuzz_require(topo_graph_from_hwloc_xml(text.text, text.bytes, "again", &copy) == COLL_OK,
+    fuzz_require(topo_graph_from_hwloc_xml(text.text, text.bytes, "again", NULL, &copy) == COLL_OK,
                  "hwloc's XML, as written, is accepted");
     topo_graph_free(copy);
   }

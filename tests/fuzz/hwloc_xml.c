@@ -8,7 +8,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes) {
   topo_graph_t *graph;
-  coll_status_t status = topo_graph_from_hwloc_xml((const char *)data, bytes, "input", &graph);
+  coll_status_t status =
+      topo_graph_from_hwloc_xml((const char *)data, bytes, "input", NULL, &graph);
   fuzz_require(status != COLL_ERROR_INTERNAL, "the child ends with a status or a signal");
   if (status != COLL_OK) return 0;
   fuzz_graph_uses(graph);

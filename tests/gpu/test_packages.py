@@ -144,8 +144,13 @@ class Bare(unittest.TestCase):
             self.assertIn(reason, text)
 
     def test_files_of_topologies_are_refused(self):
-        text = self.collbench(2, "barrier", code=1, COLL_TOPO_FILE="x.json")
-        self.assertIn("x.json: built without jansson", text)
+        for name, text, package in (("x.json", "{}", "jansson"), ("x.xml", "<system/>", "expat"),
+                                    ("h.xml", "<topology/>", "hwloc")):
+            path = os.path.join(self.folder, name)
+            with open(path, "w") as file:
+                file.write(text)
+            text = self.collbench(2, "barrier", code=1, COLL_TOPO_FILE=path)
+            self.assertIn("%s: built without %s" % (name, package), text)
 
     def test_a_conformance_kit_runs(self):
         text = self.run_program("tests/device/test_device", "--filter", "host/*")

@@ -206,6 +206,38 @@ run 1 convert dgx4.json --to nccl && grep -q 'has 4 hosts .* --host host0' err &
   run 1 convert dgx4.json --host host2 && grep -q 'is for formats of one host' err
 ok "one of several hosts"
 
+# As cloud images have it: an NVLink of a GPU to itself.
+cat >cloud.xml <<'END'
+<system version="1">
+  <cpu numaid="0" affinity="3" arch="x86_64" vendor="AuthenticAMD" familyid="175" modelid="1">
+    <pci busid="0002:00:00.0" class="0x030200" link_speed="" link_width="0">
+      <gpu dev="0" sm="80" rank="0" gdr="1">
+        <nvlink target="0002:00:00.0" count="12" tclass="0x030200"/>
+      </gpu>
+    </pci>
+    <pci busid="0003:00:00.0" class="0x030200"><gpu dev="1" sm="80" rank="1"/></pci>
+  </cpu>
+</system>
+END
+for command in 'check cloud.xml' 'convert cloud.xml' 'show cloud.xml' 'draw cloud.xml' \
+  'layout cloud.xml' 'paths cloud.xml host0/gpu0 host0/gpu1' 'predict cloud.xml' \
+  'traffic cloud.xml'; do
+  # shellcheck disable=SC2086
+  run 0 $command && [ -s out ] && [ "$(wc -l <err)" = 1 ] &&
+    grep -q '^warning: cloud.xml:5: 12 links to target="0002:00:00.0" are left out' err
+  ok "${command%% *} takes a file of NCCL"
+done
+
+run 0 show one.xml && grep -q '^host0' out && run 0 draw one.xml && is_xml out &&
+  run 0 paths one.xml host0/gpu0 host0/gpu1
+ok "commands take XML of hwloc"
+
+printf '<?xml version="1.0"?>\n<topology version="9.2">\n</topology>\n' >new.xml &&
+  run 1 check new.xml && grep -q 'new.xml:2: <topology version="9.2"> is newer than' err &&
+  grep -q 'lstopo --of v[0-9]xml' err && printf 'GPU0 GPU1\n' >matrix && run 1 show matrix &&
+  grep -q "matrix:1: a file that begins with 'GPU0 GPU1' is no topology" err
+ok "files of newer formats and of no format"
+
 head -c 3000 one.xml >cut.xml && printf '  <!-- x -->\n<system version="1">\n<cpu/>' >bad.xml
 run 1 check bad.xml && grep -q 'bad.xml:3: <cpu> has no numaid; add' err &&
   run 1 convert bad.xml --to hwloc --out none.xml && [ ! -e none.xml ] &&

@@ -99,7 +99,7 @@ static topo_graph_t *sample(void) {
   static char text[65536];
   topo_graph_t *graph;
   size_t bytes = read_sample(text);
-  cr_assert_eq(topo_graph_from_hwloc_xml(text, bytes, "sample.xml", &graph), COLL_OK, "%s",
+  cr_assert_eq(topo_graph_from_hwloc_xml(text, bytes, "sample.xml", NULL, &graph), COLL_OK, "%s",
                base_last_error());
   cr_assert_eq(topo_graph_check(graph, NULL), COLL_OK, "%s", base_last_error());
   return graph;
@@ -146,26 +146,60 @@ Test(hwloc, gpus_are_reached_from_all_cores) {
   topo_graph_free(graph);
 }
 
+/* Space and comments after the end are no damage, and bandwidths of memory are left out. */
+Test(hwloc, xml_is_read_as_hwloc_does) {
+  static const char root[] =
+      "<?xml version=\"1.0\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n"
+      "<topology version=\"2.0\">\n"
+      "  <object type=\"Machine\" os_index=\"0\" cpuset=\"0x1\" complete_cpuset=\"0x1\" "
+      "allowed_cpuset=\"0x1\" nodeset=\"0x1\" complete_nodeset=\"0x1\" allowed_nodeset=\"0x1\" "
+      "gp_index=\"1\">\n"
+      "    <object type=\"NUMANode\" os_index=\"0\" cpuset=\"0x1\" complete_cpuset=\"0x1\" "
+      "nodeset=\"0x1\" complete_nodeset=\"0x1\" gp_index=\"2\" local_memory=\"1024\"/>\n"
+      "    <object type=\"PU\" os_index=\"0\" cpuset=\"0x1\" complete_cpuset=\"0x1\" "
+      "nodeset=\"0x1\" complete_nodeset=\"0x1\" gp_index=\"3\"/>\n"
+      "  </object>\n"
+      "  <memattr name=\"Bandwidth\" flags=\"5\">\n"
+      "    <memattr_value target_obj_gp_index=\"2\" target_obj_type=\"NUMANode\" value=\"100\" "
+      "initiator_cpuset=\"0x1\"/>\n"
+      "  </memattr>\n"
+      "</topology>\r\n \t<!-- the end -->\n";
+  char *warnings;
+  size_t bytes;
+  topo_graph_t *graph;
+  FILE *out = open_memstream(&warnings, &bytes);
+  cr_assert_eq(topo_graph_from_hwloc_xml(root, strlen(root), "x.xml", out, &graph), COLL_OK, "%s",
+               base_last_error());
+  fclose(out);
+  cr_expect_eq(topo_graph_count(graph, TOPO_CORE), 1);
+  cr_expect_str_eq(warnings,
+                   "warning: x.xml:8: <memattr name=\"Bandwidth\"> is left out: of hwloc's "
+                   "bandwidths only those of PCIe are read\n");
+  free(warnings);
+  topo_graph_free(graph);
+}
+
 Test(hwloc, damaged_xml_is_refused) {
   static const sample_t bad[] = {
       {"", "does not end with </topology>"},
       {"<topology version=\"2.0\">", "does not end with </topology>"},
       {"<topology version=\"2.0\"></topology>", "hwloc cannot read"},
-      {"<topology version=\"7.0\"><object type=\"Machine\"/></topology>", "hwloc cannot read"},
+      {"<!-- -->\n<topology version=\"7.0\"><object type=\"Machine\"/></topology>",
+       "x.xml:2: <topology version=\"7.0\"> is newer than what the hwloc"},
       {"{\"nodes\": []}</topology>\n", "hwloc cannot read"}};
   static char whole[65536];
   topo_graph_t *graph;
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-    cr_assert_eq(topo_graph_from_hwloc_xml(bad[i].text, strlen(bad[i].text), "x.xml", &graph),
+    cr_assert_eq(topo_graph_from_hwloc_xml(bad[i].text, strlen(bad[i].text), "x.xml", NULL, &graph),
                  COLL_ERROR_INVALID, "%s", bad[i].text);
     cr_assert_null(graph);
     cr_assert_not_null(strstr(base_last_error(), bad[i].message), "'%s' does not contain '%s'",
                        base_last_error(), bad[i].message);
-    cr_assert_not_null(strstr(base_last_error(), "x.xml: "));
+    cr_assert_not_null(strstr(base_last_error(), "x.xml:"));
   }
   size_t bytes = read_sample(whole);
   for (size_t cut = 0; cut + 1 < bytes; cut += 97) {
-    cr_assert_eq(topo_graph_from_hwloc_xml(whole, cut, "x.xml", &graph), COLL_ERROR_INVALID,
+    cr_assert_eq(topo_graph_from_hwloc_xml(whole, cut, "x.xml", NULL, &graph), COLL_ERROR_INVALID,
                  "the first %zu bytes", cut);
   }
 }

@@ -52,7 +52,7 @@ static void expect_kept(const topo_graph_t *graph) {
     counts[TOPO_NUMA] = counts[TOPO_PACKAGE] > 0 ? counts[TOPO_PACKAGE] : 1;
   }
   expect_loaded(text, counts);
-  cr_assert_eq(topo_graph_from_hwloc_xml(text, strlen(text), "x.xml", &back), COLL_OK, "%s",
+  cr_assert_eq(topo_graph_from_hwloc_xml(text, strlen(text), "x.xml", NULL, &back), COLL_OK, "%s",
                base_last_error());
   for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
     cr_expect_eq(topo_graph_count(back, kinds[i]), counts[kinds[i]], "%s: %zu, not %zu",

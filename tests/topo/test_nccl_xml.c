@@ -12,7 +12,7 @@
 #include "topo/nccl_xml.h"
 
 static coll_status_t parse(const char *text, topo_graph_t **graph) {
-  return topo_graph_from_nccl_xml(text, strlen(text), "x.xml", graph);
+  return topo_graph_from_nccl_xml(text, strlen(text), "x.xml", NULL, graph);
 }
 
 static topo_graph_t *accepted(const char *text) {
@@ -212,35 +212,14 @@ static const struct {
     {"<system version=\"1\"><cpu numaid=\"0\"></system>", "x.xml:1: not XML: mismatched tag"},
     {"<system version=\"1\"/>", "x.xml:1: the <system> has no <cpu>; add one"},
     {"<system/>", "<system> has no version"},
-    {"<system version=\"3\"/>", "version=\"3\": give a number from 1 to 2"},
+    {"<system version=\"0\"/>", "version=\"0\": give a number from 1"},
+    {"\n<system version=\"3\"/>", "x.xml:2: <system version=\"3\"> is newer than what can be read"},
     {"<graphs version=\"1\"/>", "<graphs> is not the beginning of a topology of NCCL"},
+    {"<graphs version=\"1\"/>", "NCCL_TOPO_DUMP_FILE"},
     {"<!DOCTYPE a [<!ENTITY b \"c\">]><system version=\"1\"/>", "have no document type"},
-    {"<system version=\"1\">\n<gpu/></system>", "x.xml:2: <gpu> in <system>: it belongs in <pci>"},
     {IN_PCI("<pci/>"), "x.xml:4: <pci> has no busid; add busid="},
-    {IN_PCI("<pci busid=\"what\"/>"), "x.xml:4: 'what' is no bus id"},
-    {IN_PCI("<pci busid=\"0:1:0.0\"/>\n<pci busid=\"0000:01:0.0\"/>"),
-     "x.xml:5: the <pci> in line 4 has the same bus id"},
-    {IN_PCI("<pci busid=\"2\" link_speed=\"-16.0 GT/s PCIe\"/>"),
-     "x.xml:4: link_speed=\"-16.0 GT/s PCIe\": give 2.5, 5, 8, 16, 32 or 64 GT/s"},
-    {IN_PCI("<pci busid=\"2\" link_width=\"-8\"/>"), "link_width=\"-8\": give a number from 0"},
-    {IN_PCI("<gpu sm=\"80\"/>\n<pci busid=\"2\"/>"), "x.xml:5: the <pci> in line 3 is a device"},
-    {IN_PCI("<pci busid=\"2\"/>\n<gpu sm=\"80\"/>"), "x.xml:5: a <gpu> beside other devices"},
-    {IN_PCI("<nic><net dev=\"0\" speed=\"-7\"/></nic>"), "speed=\"-7\": give a number from -1"},
-    {IN_PCI("<nic><net dev=\"0\" latency=\"-1\"/></nic>"), "latency=\"-1\": give a number of us"},
-    {IN_PCI("<gpu sm=\"80\">\n<nvlink target=\"9\" count=\"1\" tclass=\"0x03\"/></gpu>"),
-     "x.xml:5: the target of the link is no GPU of this host"},
-    {IN_PCI("<gpu sm=\"80\"><nvlink target=\"9\" count=\"0\"/></gpu>"), "count=\"0\": give"},
     {IN_PCI("<gpu sm=\"80\"><nvlink count=\"1\"/></gpu>"), "<nvlink> has no target"},
-    {IN_PCI("<gpu sm=\"80\">\n<nvlink target=\"0000:01:00.0\" count=\"1\"/></gpu>"),
-     "x.xml:5: the link of 'host0/gpu0' and 'host0/gpu0' connects a node with itself"},
-    {"<system version=\"1\"><cpu numaid=\"0\">\n"
-     "<pci busid=\"1\"><gpu sm=\"80\"><nvlink target=\"2\" count=\"4\"/></gpu></pci>\n"
-     "<pci busid=\"2\"><gpu sm=\"80\"><nvlink target=\"1\" count=\"2\"/></gpu></pci>\n"
-     "</cpu></system>",
-     "x.xml:3: 'host0/gpu0' has 4 links to 'host0/gpu1', which has 2 back"},
-    {"<system version=\"1\"><cpu numaid=\"0\"/>\n<cpu numaid=\"0\"/></system>",
-     "x.xml:2: two nodes are called 'host0/numa0'"},
-    {"<system version=\"1\"><cpu numaid=\"0\" affinity=\"0-3\"/></system>", "affinity=\"0-3\""},
+    {IN_PCI("<gpu sm=\"80\"><nvlink target=\"9\" count=\"x\"/></gpu>"), "count=\"x\": give"},
 };
 
 Test(nccl_xml, bad_files_are_refused) {
@@ -258,7 +237,7 @@ Test(nccl_xml, cut_files) {
   size_t bytes = strlen(nvidia) - 1; /* without the last newline */
   for (size_t i = 0; i < bytes; i++) {
     topo_graph_t *graph;
-    cr_assert_eq(topo_graph_from_nccl_xml(nvidia, i, "x.xml", &graph), COLL_ERROR_INVALID);
+    cr_assert_eq(topo_graph_from_nccl_xml(nvidia, i, "x.xml", NULL, &graph), COLL_ERROR_INVALID);
     cr_assert(strstr(base_last_error(), "x.xml:") == base_last_error(), "%s", base_last_error());
   }
 }
@@ -273,7 +252,7 @@ Test(nccl_xml, ten_megabytes_of_nesting) {
     at += (size_t)snprintf(text + at, bytes - at, "<pci busid=\"%x\">", i);
   }
   topo_graph_t *graph;
-  cr_expect_eq(topo_graph_from_nccl_xml(text, at, "x.xml", &graph), COLL_ERROR_INVALID);
+  cr_expect_eq(topo_graph_from_nccl_xml(text, at, "x.xml", NULL, &graph), COLL_ERROR_INVALID);
   cr_expect(strstr(base_last_error(), "nested more than 63 deep") != NULL, "%s", base_last_error());
   free(text);
 }

@@ -7,7 +7,7 @@
 #include "base/names.h"
 #include "tools/collplan/collplan.h"
 #include "tools/collplan/frames.h"
-#include "topo/json.h"
+#include "topo/load.h"
 #include "topo/place.h"
 
 enum { LABEL_BYTES = 24 };
@@ -59,7 +59,7 @@ static coll_status_t check_places(const request_t *request, const topo_graph_t *
 static coll_status_t place(request_t *request, int32_t ranks) {
   topo_graph_t *graph;
   int32_t *node_of = NULL;
-  COLL_TRY(base_tool_input(topo_graph_load(request->topology, &graph)));
+  COLL_TRY(base_tool_input(topo_load(request->topology, TOPO_FORMAT_ANY, stderr, &graph)));
   coll_status_t status = topo_place(graph, ranks, &request->placement);
   if (status == COLL_OK) status = check_places(request, graph);
   if (status == COLL_OK) {
@@ -163,8 +163,8 @@ int collplan_draw(int argc, char **argv) {
   request_t request = {.ranks = 8};
   bool helped = false;
   const base_option_t options[] = {
-      {0, "topology", BASE_OPTION_TEXT, &request.topology, "FILE", "the machines, as JSON", 0, 0,
-       NULL},
+      {0, "topology", BASE_OPTION_TEXT, &request.topology, "FILE",
+       "the machines: JSON of colltopo, or XML of NCCL or hwloc", 0, 0, NULL},
       {0, "algo", BASE_OPTION_TEXT, &request.algo, "NAME", "the algorithm; else the first listed",
        0, 0, NULL},
       {'n', "ranks", BASE_OPTION_INTEGER, &request.ranks, "N", "number of ranks", 1, PLAN_RANKS_MAX,

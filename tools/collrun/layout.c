@@ -8,7 +8,7 @@
 #include "base/memory.h"
 #include "topo/discover_cache.h"
 #include "topo/home.h"
-#include "topo/json.h"
+#include "topo/load.h"
 #include "topo/place.h"
 #include "topo/sysfs.h"
 
@@ -18,7 +18,7 @@ static const base_knob_t file_knob = {
 static coll_status_t print_file(const char *file_name, int ranks, topo_map_t map) {
   topo_graph_t *graph;
   topo_placement_t placement;
-  COLL_TRY(topo_graph_load(file_name, &graph));
+  COLL_TRY(topo_load(file_name, TOPO_FORMAT_ANY, stderr, &graph));
   coll_status_t status = topo_place_mapped(graph, ranks, map, &placement);
   if (status == COLL_OK) {
     topo_layout_print(placement.layout, stdout);

@@ -2,7 +2,6 @@
 #include <stdio.h>
 
 #include "tools/colltopo/colltopo.h"
-#include "tools/colltopo/formats.h"
 
 int colltopo_check(int argc, char **argv) {
   bool helped = false;
@@ -18,7 +17,7 @@ int colltopo_check(int argc, char **argv) {
   if (status != COLL_OK) return base_tool_fail("colltopo", status);
   if (helped) return 0;
   topo_graph_t *graph;
-  status = base_tool_input(colltopo_load_format(file, COLLTOPO_ANY, &graph));
+  status = colltopo_load(file, TOPO_FORMAT_ANY, &graph);
   if (status != COLL_OK) return base_tool_fail("colltopo", status);
   printf("%s:", file);
   for (int kind = 0; kind < TOPO_KIND_COUNT; kind++) {

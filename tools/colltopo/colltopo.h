@@ -4,6 +4,7 @@
 
 #include "base/options.h"
 #include "base/tool.h"
+#include "topo/load.h"
 #include "topo/place.h"
 
 /* Each runs with argv[0] as its own name and returns the exit code. */
@@ -25,8 +26,9 @@ coll_status_t colltopo_parse(const base_command_t *command, int argc, char **arg
 /* --map: *map is a topo_map_t. */
 base_option_t colltopo_map_option(int *map);
 
-/* Reads the graph in a file ("-": standard input). The caller frees *graph. */
-coll_status_t colltopo_load(const char *file_name, topo_graph_t **graph);
+/* Reads the graph in a file ("-": standard input), with warnings on standard error. The caller
+ * frees *graph. */
+coll_status_t colltopo_load(const char *file_name, topo_format_t format, topo_graph_t **graph);
 
 /* Places the ranks (0: one per GPU, or per host without GPUs) and adds the links between them.
  * layout->fabric remains NULL for ranks of one host without GPUs. Takes the graph over, also on

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "tools/colltopo/colltopo.h"
-#include "topo/json.h"
 
 coll_status_t colltopo_parse(const base_command_t *command, int argc, char **argv,
                              const char *words[], int count, bool *helped) {
@@ -33,10 +32,10 @@ base_option_t colltopo_map_option(int *map) {
                          .words = topo_map_words};
 }
 
-coll_status_t colltopo_load(const char *file_name, topo_graph_t **graph) {
+coll_status_t colltopo_load(const char *file_name, topo_format_t format, topo_graph_t **graph) {
   bool is_stdin = strcmp(file_name, "-") == 0;
-  return base_tool_input(is_stdin ? topo_graph_read(stdin, "standard input", graph)
-                                  : topo_graph_load(file_name, graph));
+  return base_tool_input(is_stdin ? topo_load_stream(stdin, "standard input", format, stderr, graph)
+                                  : topo_load(file_name, format, stderr, graph));
 }
 
 coll_status_t colltopo_place(topo_graph_t *graph, int64_t ranks, topo_map_t map,

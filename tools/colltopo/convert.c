@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "tools/colltopo/colltopo.h"
-#include "tools/colltopo/formats.h"
 #include "topo/hwloc_xml.h"
 #include "topo/json.h"
 #include "topo/nccl_xml.h"
@@ -11,22 +10,23 @@
 static const char *const inputs[] = {"json", "nccl", "rccl", "hwloc", "any", NULL};
 static const char *const outputs[] = {"json", "nccl", "rccl", "hwloc", NULL};
 
-static coll_status_t write_graph(const topo_graph_t *graph, colltopo_format_t format,
-                                 const char *host, FILE *out) {
+static coll_status_t write_graph(const topo_graph_t *graph, topo_format_t format, const char *host,
+                                 FILE *out) {
   switch (format) {
-    case COLLTOPO_NCCL: return topo_graph_to_nccl_xml(graph, host, TOPO_NCCL_NVIDIA, out, stderr);
-    case COLLTOPO_RCCL: return topo_graph_to_nccl_xml(graph, host, TOPO_NCCL_AMD, out, stderr);
-    case COLLTOPO_HWLOC: return topo_graph_to_hwloc_xml(graph, host, out, stderr);
-    case COLLTOPO_JSON:
-    case COLLTOPO_ANY: break;
+    case TOPO_FORMAT_NCCL:
+      return topo_graph_to_nccl_xml(graph, host, TOPO_NCCL_NVIDIA, out, stderr);
+    case TOPO_FORMAT_RCCL: return topo_graph_to_nccl_xml(graph, host, TOPO_NCCL_AMD, out, stderr);
+    case TOPO_FORMAT_HWLOC: return topo_graph_to_hwloc_xml(graph, host, out, stderr);
+    case TOPO_FORMAT_JSON:
+    case TOPO_FORMAT_ANY: break;
   }
   if (host == NULL) return topo_graph_write(graph, out);
   return base_fail(COLL_ERROR_INVALID, "--host is for formats of one host: nccl, rccl and hwloc");
 }
 
 /* Writes to a memory first, so that a refused topology leaves no half a file. */
-static coll_status_t write_file(const topo_graph_t *graph, colltopo_format_t format,
-                                const char *host, const char *file_name) {
+static coll_status_t write_file(const topo_graph_t *graph, topo_format_t format, const char *host,
+                                const char *file_name) {
   char *text = NULL;
   size_t bytes = 0;
   FILE *memory = open_memstream(&text, &bytes);
@@ -50,7 +50,7 @@ static coll_status_t write_file(const topo_graph_t *graph, colltopo_format_t for
 }
 
 int colltopo_convert(int argc, char **argv) {
-  int from = COLLTOPO_ANY, to = COLLTOPO_JSON;
+  int from = TOPO_FORMAT_ANY, to = TOPO_FORMAT_JSON;
   const char *host = NULL, *out = NULL, *file;
   bool helped = false;
   const base_option_t options[] = {
@@ -84,9 +84,9 @@ int colltopo_convert(int argc, char **argv) {
   if (status != COLL_OK) return base_tool_fail("colltopo", status);
   if (helped) return 0;
   topo_graph_t *graph;
-  status = base_tool_input(colltopo_load_format(file, (colltopo_format_t)from, &graph));
+  status = colltopo_load(file, (topo_format_t)from, &graph);
   if (status != COLL_OK) return base_tool_fail("colltopo", status);
-  status = write_file(graph, (colltopo_format_t)to, host, out);
+  status = write_file(graph, (topo_format_t)to, host, out);
   topo_graph_free(graph);
   if (status == COLL_OK) return BASE_EXIT_DONE;
   return base_tool_fail("colltopo", base_tool_input(status));

@@ -84,7 +84,7 @@ int colltopo_draw(int argc, char **argv) {
   if (status != COLL_OK) return base_tool_fail("colltopo", status);
   if (helped) return 0;
   topo_graph_t *graph;
-  status = colltopo_load(file, &graph);
+  status = colltopo_load(file, TOPO_FORMAT_ANY, &graph);
   if (status != COLL_OK) return base_tool_fail("colltopo", status);
   status = draw(graph, file);
   topo_graph_free(graph);

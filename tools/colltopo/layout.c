@@ -42,7 +42,7 @@ int colltopo_layout(int argc, char **argv) {
   if (helped) return 0;
   topo_graph_t *graph;
   topo_placement_t placement;
-  status = colltopo_load(file, &graph);
+  status = colltopo_load(file, TOPO_FORMAT_ANY, &graph);
   if (status != COLL_OK) return base_tool_fail("colltopo", status);
   status = topo_place_mapped(graph, (int32_t)ranks, (topo_map_t)map, &placement);
   if (status == COLL_OK) {

@@ -108,7 +108,7 @@ int colltopo_paths(int argc, char **argv) {
   if (status != COLL_OK) return base_tool_fail("colltopo", status);
   if (helped) return 0;
   topo_graph_t *graph;
-  status = colltopo_load(words[0], &graph);
+  status = colltopo_load(words[0], TOPO_FORMAT_ANY, &graph);
   if (status != COLL_OK) return base_tool_fail("colltopo", status);
   status = print_path_of(graph, (int32_t)ranks, (topo_map_t)map, words + 1);
   topo_graph_free(graph);

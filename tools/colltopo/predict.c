@@ -329,7 +329,7 @@ int colltopo_predict(int argc, char **argv) {
   topo_graph_t *graph;
   status = check_settings(&settings);
   if (status != COLL_OK) return base_tool_fail("colltopo", status);
-  status = colltopo_load(file, &graph);
+  status = colltopo_load(file, TOPO_FORMAT_ANY, &graph);
   if (status != COLL_OK) return base_tool_fail("colltopo", status);
   status = predict_on(file, &settings, graph);
   return status == COLL_OK ? BASE_EXIT_DONE : base_tool_fail("colltopo", status);

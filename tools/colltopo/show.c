@@ -96,7 +96,7 @@ int colltopo_show(int argc, char **argv) {
   if (status != COLL_OK) return base_tool_fail("colltopo", status);
   if (helped) return 0;
   topo_graph_t *graph;
-  status = colltopo_load(file, &graph);
+  status = colltopo_load(file, TOPO_FORMAT_ANY, &graph);
   if (status != COLL_OK) return base_tool_fail("colltopo", status);
   print_children(graph, TOPO_NONE, 0);
   if (graph->link_count > 0) print_links(graph);

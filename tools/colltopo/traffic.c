@@ -132,7 +132,7 @@ int colltopo_traffic(int argc, char **argv) {
   topo_graph_t *graph;
   status = check_settings(&settings);
   if (status != COLL_OK) return base_tool_fail("colltopo", status);
-  status = colltopo_load(file, &graph);
+  status = colltopo_load(file, TOPO_FORMAT_ANY, &graph);
   if (status != COLL_OK) return base_tool_fail("colltopo", status);
   status = run(&settings, graph);
   topo_graph_free(graph);

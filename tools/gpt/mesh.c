@@ -32,7 +32,7 @@ static coll_status_t run(const job_t *job) {
   COLL_TRY(gpt_mesh_shape(&job->mesh, (int)job->ranks, &shape));
   COLL_TRY(job->topology == NULL
                ? place_in_blocks(job, &placement)
-               : gpt_mesh_place_on(job->topology, job->map, (int)job->ranks, &placement));
+               : gpt_mesh_place_on(job->topology, job->map, (int)job->ranks, stderr, &placement));
   coll_status_t status = gpt_mesh_show(&job->mesh, &shape, &placement);
   train_placement_free(&placement);
   return status;
@@ -46,7 +46,7 @@ int gpt_mesh(int argc, char **argv) {
       {0, "host-ranks", BASE_OPTION_INTEGER, &job.host_ranks, "N", "ranks on each host", 1,
        TRAIN_MESH_RANKS_MAX},
       {0, "topology", BASE_OPTION_TEXT, &job.topology, "FILE",
-       "hosts of a file of colltopo, filled evenly"},
+       "hosts of a topology (JSON of colltopo, XML of NCCL or hwloc), filled evenly"},
       {0, "map", BASE_OPTION_TEXT, &job.map, "NAME",
        "how they are filled: by-host (default), by-rail, grid"},
       {0, "draw-mesh", BASE_OPTION_TEXT, &job.mesh.draw, "FILE", "draw the groups as SVG"}};

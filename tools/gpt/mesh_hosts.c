@@ -7,7 +7,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "tools/gpt/mesh_options.h"
-#include "topo/json.h"
+#include "topo/load.h"
 #include "topo/place.h"
 
 static const base_knob_t topology_knob = {
@@ -41,13 +41,13 @@ static coll_status_t take_over(const topo_graph_t *graph, const topo_placement_t
   return status;
 }
 
-coll_status_t gpt_mesh_place_on(const char *topology, const char *map, int ranks,
+coll_status_t gpt_mesh_place_on(const char *topology, const char *map, int ranks, FILE *warnings,
                                 train_placement_t *placement) {
   topo_graph_t *graph;
   topo_placement_t from;
   topo_map_t found;
   COLL_TRY(find_map(map, &found));
-  COLL_TRY(topo_graph_load(topology, &graph));
+  COLL_TRY(topo_load(topology, TOPO_FORMAT_ANY, warnings, &graph));
   coll_status_t status = topo_place_mapped(graph, ranks, found, &from);
   if (status == COLL_OK) {
     status = take_over(graph, &from, ranks, placement);
@@ -62,6 +62,7 @@ coll_status_t gpt_mesh_place(const train_group_t *group, train_placement_t *plac
   COLL_TRY(base_knob_text(&topology_knob, &topology));
   if (topology[0] == '\0') return train_placement_discover(group, placement);
   coll_status_t status = base_knob_text(&map_knob, &map);
-  if (status == COLL_OK) status = gpt_mesh_place_on(topology, map, group->size, placement);
+  /* libcoll, which reads the file too, has said what it leaves out */
+  if (status == COLL_OK) status = gpt_mesh_place_on(topology, map, group->size, NULL, placement);
   return train_group_agree(group, status);
 }

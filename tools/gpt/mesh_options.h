@@ -23,9 +23,9 @@ coll_status_t gpt_mesh_shape(const gpt_mesh_settings_t *mesh, int ranks, train_m
  * else on those that they run on. Collective. */
 coll_status_t gpt_mesh_place(const train_group_t *group, train_placement_t *placement);
 
-/* On the hosts of a file of colltopo, filled evenly in the order of the map, one of topo_map_words;
- * NULL: by-host. */
-coll_status_t gpt_mesh_place_on(const char *topology, const char *map, int ranks,
+/* On the hosts of a topology (topo/load.h), filled evenly in the order of the map, one of
+ * topo_map_words; NULL: by-host. */
+coll_status_t gpt_mesh_place_on(const char *topology, const char *map, int ranks, FILE *warnings,
                                 train_placement_t *placement);
 
 /* Prints and draws the mesh as the settings say. */

@@ -163,7 +163,7 @@ static coll_status_t parse(int argc, char **argv, plan_t *plan, bool *done) {
        "numbers of ranks; default 1,2,4,8 if they divide the batch"},
       {0, "json", BASE_OPTION_TEXT, &plan->json, "FILE", "also write the results as JSON"},
       {0, "topology", BASE_OPTION_TEXT, &options->topology, "FILE",
-       "plan for the machines of a file of colltopo"},
+       "plan for these machines: JSON of colltopo, or XML of NCCL or hwloc"},
       {0, "host-ranks", BASE_OPTION_INTEGER, &options->host_ranks, "N",
        "without --topology: ranks on each host", 1, MAX_RANKS},
       {0, "memory", BASE_OPTION_BYTES, &options->memory, "SIZE",

@@ -6,7 +6,7 @@
 
 #include "base/memory.h"
 #include "tools/gpt/plan.h"
-#include "topo/json.h"
+#include "topo/load.h"
 #include "topo/paths.h"
 #include "topo/place.h"
 
@@ -154,7 +154,7 @@ static coll_status_t use_graph(const topo_graph_t *graph, train_precision_t prec
 static coll_status_t use_topology(const char *path, train_precision_t precision,
                                   gpt_plan_machine_t *machine) {
   topo_graph_t *graph;
-  COLL_TRY(topo_graph_load(path, &graph));
+  COLL_TRY(topo_load(path, TOPO_FORMAT_ANY, stderr, &graph));
   coll_status_t status = use_graph(graph, precision, machine);
   topo_graph_free(graph);
   COLL_TRY(status);
