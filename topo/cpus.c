@@ -6,6 +6,11 @@
 
 #include "base/lines.h"
 
+bool topo_cpus_are_known(void) {
+  unsigned long set[1024]; /* larger than any kernel's, so that it is never too small */
+  return sched_getaffinity(0, sizeof set, (cpu_set_t *)set) == 0;
+}
+
 topo_cpus_t topo_cpus_own(void) {
   topo_cpus_t cpus = {0};
   cpu_set_t set;

@@ -17,6 +17,11 @@ typedef struct topo_cpus {
 /* Hardware threads that the calling thread may run on; empty if the kernel does not report them. */
 topo_cpus_t topo_cpus_own(void);
 
+/* Whether the kernel reports them. Where sched_getaffinity(2) is forbidden, as in some containers,
+ * hwloc asks for ever, with larger and larger sets: it may only be used if this is true. errno says
+ * why it is not. */
+bool topo_cpus_are_known(void);
+
 /* The list in a file of the kernel, such as "0-3,8,10-11". False, and empty: the file is missing or
  * has something else. */
 bool topo_cpus_read(const char *path, topo_cpus_t *cpus);

@@ -22,7 +22,7 @@ coll_status_t topo_discover(topo_graph_t **graph);
 /* Processors and PCI devices alone. *addresses: the PCI function of each node. The caller frees
  * both. */
 coll_status_t topo_discover_host(topo_graph_t **graph, int64_t **addresses);
-extern const char topo_discover_source[]; /* "hwloc" or "sysfs" */
+const char *topo_discover_source(void); /* "hwloc" or "sysfs" */
 
 /* Adds what sysfs at `root` and the library `nvml` report to a graph that was made by
  * topo_discover_host with these addresses. COLL_ERROR_MEMORY: the graph is incomplete. */

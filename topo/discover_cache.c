@@ -29,7 +29,7 @@ static bool write_key(char key[KEY_BYTES]) {
   char identity[TOPO_HOST_BYTES];
   if (topo_host_identity(identity) != COLL_OK) return false;
   snprintf(key, KEY_BYTES, "topology %d by %s, %s, devices %016" PRIx64 "\n", FORMAT,
-           topo_discover_source, identity, topo_sysfs_digest(TOPO_SYSFS));
+           topo_discover_source(), identity, topo_sysfs_digest(TOPO_SYSFS));
   return true;
 }
 

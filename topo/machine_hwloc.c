@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/memory.h"
+#include "topo/cpus.h"
 
 struct topo_machine {
   hwloc_topology_t topology;
@@ -48,6 +49,9 @@ static bool restrict_to_binding(hwloc_topology_t topology) {
 
 coll_status_t topo_machine_create(topo_machine_t **machine) {
   hwloc_topology_t topology;
+  if (!topo_cpus_are_known()) {
+    return base_fail_errno(COLL_ERROR_SYSTEM, "cannot read which processors this thread may use");
+  }
   /* In a container without /sys hwloc prints a warning to standard error, between the ranks'
    * output; it then falls back to what the scheduler reports. This hides the warning. */
   setenv("HWLOC_HIDE_ERRORS", "2", 0);

@@ -41,7 +41,10 @@ static coll_status_t find_port(int wanted, int *port) {
   uint16_t random;
   *port = wanted;
   for (int i = 0; wanted == 0 && i < PORT_TRIES; i++) {
-    if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random) break;
+    if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random) {
+      return base_fail_errno(COLL_ERROR_SYSTEM,
+                             "cannot choose a port, for which getrandom is needed; give --port");
+    }
     *port = PORT_FIRST + random % PORT_COUNT;
     if (is_free(*port)) return COLL_OK;
   }
@@ -64,11 +67,22 @@ static coll_status_t prepare_output(const collrun_settings_t *settings) {
   return COLL_OK;
 }
 
+/* Binding to all cores changes nothing, and fails where binding is forbidden. */
+static coll_status_t find_machine(topo_machine_t **machine) {
+  COLL_TRY(topo_machine_create(machine));
+  const topo_share_t all = {0, topo_machine_facts(*machine).cores};
+  coll_status_t status = topo_machine_bind(*machine, all);
+  if (status != COLL_OK) topo_machine_destroy(*machine);
+  return status;
+}
+
 /* Binding is an optimization: if the topology cannot be read, the ranks run unbound. */
 static topo_machine_t *machine_to_bind_to(const collrun_settings_t *settings) {
-  topo_machine_t *machine = NULL;
+  topo_machine_t *machine;
   if (!settings->bind) return NULL;
-  return topo_machine_create(&machine) == COLL_OK ? machine : NULL;
+  if (find_machine(&machine) == COLL_OK) return machine;
+  fprintf(stderr, "collrun: ranks are not bound to cores: %s\n", base_last_error());
+  return NULL;
 }
 
 /* Where the ranks find each other. */
