@@ -94,6 +94,7 @@ static coll_status_t load_plan(coll_comm_t comm, bench_settings_t *settings) {
   coll_status_t status = bench_take_error(comm, coll_comm_plan_load(comm, settings->plan, &info));
   (void)coll_barrier(comm, NULL); /* all have their error before one aborts the communicator */
   COLL_TRY(status);
+  settings->any_order = info.any_order != 0;
   for (int i = 0; i < COLL_COLLECTIVE_COUNT; i++) {
     if (!settings->collectives[i] || i == (int)info.collective) continue;
     return base_fail(COLL_ERROR_INVALID, "%s is a plan of %s, not of %s", settings->plan,

@@ -35,6 +35,10 @@ static void print_settings(const bench_report_t *report) {
   if (settings->launches > 0) {
     fprintf(report->out, ", captured in a graph that is launched %d times", settings->launches);
   }
+  if (settings->any_order) {
+    fprintf(report->out, "\n# %s reduces in any order: ranks may hold different bits",
+            settings->plan);
+  }
   fputc('\n', report->out);
 }
 

@@ -40,6 +40,7 @@ typedef struct bench_settings {
   size_t count_count;
   const char *algo; /* NULL: the library chooses; "all": every one; or names, with commas */
   const char *plan; /* a file with the plan to use, or NULL */
+  bool any_order;   /* of that plan: ranks may hold different bits */
   int root;         /* or BENCH_ROOT_ALL */
   bool places[BENCH_PLACE_COUNT];
   int iterations, warmups, checks;

@@ -134,7 +134,7 @@ coll_status_t coll_comm_destroy(coll_comm_t comm) {
 /* Whether the algorithm may be forced on the communicator: a reproducible one allows no algorithm
  * that reduces floats in an order of its own. */
 static coll_status_t check_order(const struct coll_comm *comm, const algo_t *algo) {
-  bool ordered = algo_order(algo, comm->size) != PLAN_ORDER_FIXED;
+  bool ordered = algo_order(algo, comm->size) >= PLAN_ORDER_CANONICAL;
   if (!comm->reproducible || ordered || !base_collective_reduces(algo->collective)) return COLL_OK;
   return base_fail(COLL_ERROR_INVALID,
                    "coll_comm_algo_set: %s by '%s' reduces in an order of its own among %d ranks, "

@@ -53,11 +53,13 @@ static coll_status_t check_plan(const struct coll_comm *comm, const char *path,
     return base_fail(COLL_ERROR_INVALID, "%s: plans of %s cannot be loaded", path, verb);
   }
   if (comm->reproducible && base_collective_reduces(plan->shape.collective) &&
-      plan->order == PLAN_ORDER_FIXED) {
+      plan->order < PLAN_ORDER_CANONICAL) {
     return base_fail(COLL_ERROR_INVALID,
-                     "%s: the plan reduces in an order of its own, and the communicator is "
-                     "reproducible: make it without COLL_REPRODUCIBLE",
-                     path);
+                     "%s: the plan reduces in %s, and the communicator is reproducible: make it "
+                     "without COLL_REPRODUCIBLE",
+                     path,
+                     plan->order == PLAN_ORDER_ANY ? "orders that differ between ranks (order any)"
+                                                   : "an order of its own");
   }
   return COLL_OK;
 }
@@ -133,6 +135,7 @@ static coll_status_t read_plans(const struct coll_comm *comm, FILE *file, const 
   const plan_t *plan = any->plan;
   snprintf(loaded->name, sizeof loaded->name, "%s", plan->algorithm);
   loaded->algo = (algo_t){.name = loaded->name, .collective = plan->shape.collective};
+  loaded->any_order = plan->order == PLAN_ORDER_ANY;
   if (any->fits[1]) return COLL_OK;
   return base_fail(COLL_ERROR_UNSUPPORTED,
                    "%s: messages of %d chunks or %d chunks of scratch do not fit the transport's "
@@ -213,7 +216,8 @@ static void describe(const comm_loaded_t *loaded, coll_plan_info_t *info) {
   *info = (coll_plan_info_t){.collective = loaded->algo.collective,
                              .root = loaded->root,
                              .out_of_place = plan_for(loaded, false)->plan != NULL,
-                             .in_place = plan_for(loaded, true)->plan != NULL};
+                             .in_place = plan_for(loaded, true)->plan != NULL,
+                             .any_order = loaded->any_order};
   snprintf(info->name, sizeof info->name, "%s", loaded->algo.name);
 }
 
@@ -226,6 +230,12 @@ static void drop_unproved(comm_loaded_t *loaded, const uint8_t proved[COMM_VERSI
 }
 
 static void use(struct coll_comm *comm, comm_loaded_t *loaded) {
+  if (loaded->any_order && comm->access.reports && comm->rank == 0) {
+    fprintf(stderr,
+            "libcoll: the loaded plan %s of %s reduces in any order: ranks may hold different "
+            "bits\n",
+            loaded->name, base_collective_name(loaded->algo.collective));
+  }
   comm_lock_take(comm, comm_lock_ticket(comm));
   loaded->next = comm->all_loaded;
   comm->all_loaded = loaded;

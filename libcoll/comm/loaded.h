@@ -21,6 +21,7 @@ typedef struct comm_loaded {
   struct comm_loaded *next; /* loaded before it */
   char name[PLAN_NAME_BYTES];
   int root;
+  bool any_order;                        /* PLAN_ORDER_ANY */
   algo_t algo;                           /* only its name and collective are set */
   comm_plan_t plans[COMM_VERSION_COUNT]; /* plan NULL: there is none, or it is not right */
 } comm_loaded_t;

@@ -43,6 +43,8 @@ typedef struct coll_plan_info {
   coll_collective_t collective;
   int root;                   /* 0 if the collective has none */
   int out_of_place, in_place; /* not 0: it is right for such calls */
+  int any_order;              /* not 0: it reduces in an order that differs between ranks
+                                 (`collplan import --any-order`), which may hold different bits */
 } coll_plan_info_t;
 
 /* Loads a plan from a file in the form that `collplan show` and `collplan import` print. It is used

@@ -218,5 +218,6 @@ const char *plan_reach_name(plan_reach_t reach) {
 
 const char *plan_order_name(plan_order_t order) {
   static const char *const names[PLAN_ORDER_COUNT] = {"fixed", "canonical", "exact"};
+  if (order == PLAN_ORDER_ANY) return "any";
   return (unsigned)order < PLAN_ORDER_COUNT ? names[order] : "?";
 }

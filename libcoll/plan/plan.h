@@ -137,7 +137,10 @@ static inline bool plan_reach_exchanges(plan_reach_t reach) {
 /* What a reducing plan guarantees about the order of its reductions; each value includes those
  * before it. It depends on the collective and the number of ranks, not on the root. */
 typedef enum plan_order {
-  PLAN_ORDER_FIXED,     /* each rank's operand once, in some order that is the same on all ranks */
+  PLAN_ORDER_ANY = -1, /* each rank's operand once, in an order that differs between ranks: they may
+                          hold different bits of a float. No builder makes such a plan, and nothing
+                          chooses one; a user may import and load it */
+  PLAN_ORDER_FIXED,    /* each rank's operand once, in some order that is the same on all ranks */
   PLAN_ORDER_CANONICAL, /* the canonical expression over ranks [0, size) */
   PLAN_ORDER_EXACT, /* the canonical expression; every reduction step is over the operands of all
                        ranks: narrow floats, which a step computes in float32, are rounded once,

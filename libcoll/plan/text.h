@@ -11,7 +11,7 @@
  *     message 1                  # most chunks in one message
  *     reach own                  # or scratch, user: which memory of peers a rank accesses
  *     multicast 0                # 1: every message goes to all peers; optional
- *     order canonical            # or exact, fixed: the order of reductions; default fixed
+ *     order canonical            # or exact, fixed, any: the order of reductions; default fixed
  *
  *     rank 0                     # `rank 0 in-place` where INPUT and OUTPUT overlap
  *     lane 0                     # optional before the first lane

@@ -223,13 +223,13 @@ static coll_status_t read_order(reader_t *reader) {
   if (reader->order_given) return refuse(reader, "'order' is given twice");
   reader->order_given = true;
   take_word(reader, word);
-  for (int i = 0; i < PLAN_ORDER_COUNT; i++) {
+  for (int i = PLAN_ORDER_ANY; i < PLAN_ORDER_COUNT; i++) {
     if (strcmp(plan_order_name((plan_order_t)i), word) == 0) {
       reader->order = (plan_order_t)i;
       return expect_end_of_line(reader);
     }
   }
-  return expected(reader, "fixed, canonical or exact", reader->word);
+  return expected(reader, "any, fixed, canonical or exact", reader->word);
 }
 
 /* Reads one header line. *is_header: the word names a header field. */

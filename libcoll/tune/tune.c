@@ -30,6 +30,7 @@ tune_order_t tune_order_of(coll_collective_t collective, coll_dtype_t dtype, col
 }
 
 bool tune_order_allows(tune_order_t order, plan_order_t stated) {
+  if (stated == PLAN_ORDER_ANY) return false;
   if (order == TUNE_ORDER_EXACT) return stated == PLAN_ORDER_EXACT;
   return order != TUNE_ORDER_CANONICAL || stated != PLAN_ORDER_FIXED;
 }

@@ -126,8 +126,11 @@ static coll_status_t race(const verify_memory_t *memory, verify_site_t site, con
            place.rank);
   verify_site_describe(memory->plan, other, where, sizeof where);
   if (site.step == VERIFY_AT_END) {
-    return verify_reject(memory->plan, memory->report, VERIFY_RACE, site,
-                         "%s may be returned to the caller before %s %s it", what, where, did);
+    coll_status_t status =
+        verify_reject(memory->plan, memory->report, VERIFY_RACE, site,
+                      "%s may be returned to the caller before %s %s it", what, where, did);
+    verify_set_cause(memory->report, other);
+    return status;
   }
   if (other.step < 0) {
     return verify_reject(memory->plan, memory->report, VERIFY_RACE, site,
@@ -141,7 +144,7 @@ static coll_status_t race(const verify_memory_t *memory, verify_site_t site, con
 static coll_status_t check_against_write(const verify_memory_t *memory, verify_site_t site,
                                          const verify_view_t *view, const char *what,
                                          verify_place_t place, const verify_cell_t *cell) {
-  verify_call_t last = {.event = cell->write, .step = cell->write_step};
+  verify_call_t last = {.event = cell->write, .step = cell->write_number - 1};
   if (last.event.count == 0) last = memory->calls[place.rank];
   if (verify_view_covers(view, last.event)) return COLL_OK;
   return race(memory, site, what, place, site_of(memory, last.event, last.step), "writes");
@@ -256,7 +259,7 @@ coll_status_t verify_memory_write(verify_memory_t *memory, verify_site_t site,
   COLL_TRY(check_write(memory, site, view, place, cell));
   cell->value = value;
   cell->write = view->now;
-  cell->write_step = site.step;
+  cell->write_number = site.step + 1;
   return COLL_OK;
 }
 
@@ -278,7 +281,7 @@ static coll_status_t end_buffer(verify_memory_t *memory, int32_t rank, plan_buff
     }
     verify_cell_t *cell = &page[number % PAGE_CELLS];
     COLL_TRY(check_write(memory, site, view, place, cell));
-    cell->write = (verify_epoch_t){0}; /* the event of the call */
+    cell->write.count = 0; /* the event of the call */
   }
   return COLL_OK;
 }
@@ -289,6 +292,16 @@ coll_status_t verify_memory_end(verify_memory_t *memory, int32_t rank, const ver
   }
   memory->calls[rank] = (verify_call_t){.event = view->now, .step = VERIFY_AT_END};
   return COLL_OK;
+}
+
+bool verify_memory_writer(const verify_memory_t *memory, verify_place_t place,
+                          verify_site_t *site) {
+  size_t number = number_of(memory, place);
+  const verify_cell_t *page = memory->pages[number / PAGE_CELLS];
+  const verify_cell_t *cell = page != NULL ? &page[number % PAGE_CELLS] : NULL;
+  if (cell == NULL || cell->write_number == 0) return false;
+  *site = site_of(memory, cell->write, cell->write_number - 1);
+  return true;
 }
 
 verify_value_t verify_memory_peek(const verify_memory_t *memory, verify_place_t place) {

@@ -23,8 +23,8 @@ typedef struct verify_place {
 typedef struct verify_cell {
   verify_value_t value;
   verify_epoch_t write; /* count 0: see verify_memory_t.calls */
-  int32_t write_step;
-  int32_t reads; /* index of a verify_read_t, or 0 */
+  int32_t write_number; /* the last step that wrote it, and 1; 0: none */
+  int32_t reads;        /* index of a verify_read_t, or 0 */
 } verify_cell_t;
 
 /* A read since the last write; a list per cell. */
@@ -75,6 +75,9 @@ coll_status_t verify_memory_write(verify_memory_t *memory, verify_site_t site,
  * next call. That is modelled as a write to all of them, by a lane that has observed all lanes of
  * the rank. */
 coll_status_t verify_memory_end(verify_memory_t *memory, int32_t rank, const verify_view_t *view);
+
+/* The last step that wrote a chunk. False: none did. */
+bool verify_memory_writer(const verify_memory_t *memory, verify_place_t place, verify_site_t *site);
 
 /* The value of a chunk, without recording a read. */
 verify_value_t verify_memory_peek(const verify_memory_t *memory, verify_place_t place);

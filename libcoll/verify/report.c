@@ -29,5 +29,12 @@ coll_status_t verify_reject(const plan_t *plan, verify_report_t *report, verify_
   report->rank = site.rank;
   report->lane = site.lane;
   report->step = site.step < 0 ? -1 : site.step;
+  verify_set_cause(report, site);
   return COLL_ERROR_INVALID;
+}
+
+void verify_set_cause(verify_report_t *report, verify_site_t site) {
+  report->cause.rank = site.rank;
+  report->cause.lane = site.lane;
+  report->cause.step = site.step < 0 ? -1 : site.step;
 }

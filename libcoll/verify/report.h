@@ -25,4 +25,7 @@ coll_status_t verify_reject(const plan_t *plan, verify_report_t *report, verify_
                             verify_site_t site, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
+/* Sets the step that made an error which shows at the start or end of a call. */
+void verify_set_cause(verify_report_t *report, verify_site_t site);
+
 #endif

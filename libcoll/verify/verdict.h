@@ -24,6 +24,10 @@ typedef enum verify_verdict {
 typedef struct verify_report {
   verify_verdict_t verdict;
   int rank, lane, step;
+  struct {
+    int rank, lane, step;
+  } cause;        /* the step that made the error: the same, or where that is the start or end, the
+                     last one that wrote the wrong chunk or accesses the memory; step -1: none */
   char text[400]; /* a sentence naming rank, lane, step and why */
   size_t steps;   /* steps run, of all ranks */
 } verify_report_t;

@@ -209,11 +209,13 @@ static void reject_malformed(const plan_t *plan, int32_t rank, verify_report_t *
   snprintf(report->text, sizeof report->text, "%s", base_last_error());
   report->verdict = VERIFY_MALFORMED;
   report->rank = rank;
+  verify_set_cause(report, (verify_site_t){.rank = rank, .lane = -1, .step = -1});
   for (int lane = 0; lane < plan->lanes; lane++) {
     for (size_t step = 0; step < plan->programs[rank].lanes[lane].count; step++) {
       if (plan_check_step(plan, rank, lane, step) == COLL_OK) continue;
       report->lane = lane;
       report->step = (int)step;
+      verify_set_cause(report, (verify_site_t){.rank = rank, .lane = lane, .step = (int32_t)step});
       return;
     }
   }

@@ -175,7 +175,7 @@ static const struct {
     {"depth 1\n", "depth one\n", "small.plan:8: expected depth from 0 to 128, found 'one'"},
     {"reach user\n", "reach far\n", "small.plan:10: expected own, scratch or user, found 'far'"},
     {"reach user\n", "reach user\norder rising\n",
-     "small.plan:11: expected fixed, canonical or exact, found 'rising'"},
+     "small.plan:11: expected any, fixed, canonical or exact, found 'rising'"},
     {"reach user\n", "reach user\norder exact\norder exact\n",
      "small.plan:12: 'order' is given twice"},
     {"reach user\n", "reach own\n",

@@ -51,7 +51,21 @@ refused() { # name, sed expression, pattern
   [ "$result" -eq 0 ] || sed 's/^/# /' "$folder/error"
 }
 
-echo 1..18
+# An exchange after which each rank adds its own operand first: their sums differ in bits.
+any_order() {
+  printf '<algo name="exchange" nchunksperloop="1" ngpus="2" coll="allreduce">\n'
+  for gpu in 0 1; do
+    peer=$((1 - gpu))
+    printf '<gpu id="%s" i_chunks="1" o_chunks="1" s_chunks="0"><tb id="0" send="%s" ' $gpu $peer
+    printf 'recv="%s" chan="0">\n' $peer
+    printf '<step s="0" type="s" srcbuf="i" srcoff="0" dstbuf="i" dstoff="0" cnt="1"/>\n'
+    printf '<step s="1" type="rrc" srcbuf="i" srcoff="0" dstbuf="o" dstoff="0" cnt="1"/>\n'
+    printf '</tb></gpu>\n'
+  done
+  printf '</algo>\n'
+}
+
+echo 1..26
 schedule > "$folder/right.xml"
 "$collplan" import "$folder/right.xml" > "$folder/first.plan"
 check "imports a schedule" $?
@@ -76,6 +90,39 @@ check "collbench --plan refuses another collective" $?
 "$collrun" -n 3 "$collbench" allreduce --plan "$folder/first.plan" 2> "$folder/error" > /dev/null
 [ $? -ne 0 ] && grep -q 'the plan is for 2 ranks, but the communicator has 3' "$folder/error"
 check "and another number of ranks" $?
+
+any_order > "$folder/any.xml"
+"$collplan" import "$folder/any.xml" > "$folder/out" 2> "$folder/error"
+[ $? -ne 0 ] && [ ! -s "$folder/out" ] &&
+  grep -q 'any.xml:[48]: not identical: .*; --any-order accepts' "$folder/error"
+check "different orders are refused with the line of a step that makes the sum" $?
+"$collplan" import --any-order "$folder/any.xml" > "$folder/any.plan" &&
+  grep -q '^order any  # ranks may hold different bits$' "$folder/any.plan"
+check "--any-order accepts them, and the plan states it" $?
+"$collplan" show "$folder/any.plan" | cmp -s - "$folder/any.plan" &&
+  "$collplan" show "$folder/any.plan" --svg - | grep -q 'ranks may hold different bits'
+check "show says it" $?
+"$collplan" list "$folder/any.plan" |
+  grep -q '^allreduce .* any  *ranks may hold different bits$' &&
+  "$collplan" list "$folder/any.plan" --json | grep -q '"order": "any"' &&
+  "$collplan" verify "$folder/any.plan" | grep -q 'proved, order any$'
+check "list and verify say it" $?
+COLL_DEBUG=1 "$collrun" -n 2 "$collbench" allreduce --plan "$folder/any.plan" \
+  --counts 0,1,1001 -n 0 > "$folder/out" 2> "$folder/error" &&
+  grep -q 'Wrong elements    : 0 OK' "$folder/out" &&
+  grep -q 'any.plan reduces in any order: ranks may hold different bits' "$folder/out" &&
+  grep -q 'exchange of allreduce reduces in any order' "$folder/error"
+check "collbench and COLL_DEBUG say it" $?
+COLL_REPRODUCIBLE=1 "$collrun" -n 2 "$collbench" allreduce --plan "$folder/any.plan" \
+  2> "$folder/error" > /dev/null
+[ $? -ne 0 ] && grep -q 'in orders that differ between ranks' "$folder/error"
+check "a reproducible communicator takes no such plan" $?
+"$collplan" import --any-order "$folder/right.xml" | cmp -s - "$folder/first.plan"
+check "--any-order changes nothing where the orders are equal" $?
+any_order | sed '0,/type="rrc"/s//type="r"/' > "$folder/lacks.xml"
+"$collplan" import --any-order "$folder/lacks.xml" > /dev/null 2> "$folder/error"
+[ $? -ne 0 ] && grep -q "lacks.xml:4: contribution: .* lacks rank 0's input" "$folder/error"
+check "a lost contribution is refused with its line" $?
 
 refused "a deadlock" 's/cnt="1" hasdep="1"/cnt="1" depid="4" deps="0"/' '[0-9]*: deadlock: '
 refused "undefined data" '5s/srcbuf="i" srcoff="1"/srcbuf="s" srcoff="0"/' '5: unwritten: '

@@ -22,6 +22,7 @@ SCHEDULE = """<algo name="wrong" proto="Simple" nchannels="1" nchunksperloop="1"
 
 # Files: empty has no byte, text a line of words, bytes what is no text.
 FAILING = """
+collplan list FILE
 collplan show FILE
 collplan verify FILE
 collplan verify no-such-file.plan

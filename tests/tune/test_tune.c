@@ -320,6 +320,14 @@ Test(tune, order_depends_on_dtype_and_op) {
   }
 }
 
+/* A plan whose ranks may hold different bits is a user's choice alone. */
+Test(tune, any_order_is_never_chosen) {
+  for (tune_order_t order = TUNE_ORDER_ANY; order <= TUNE_ORDER_EXACT; order++) {
+    cr_expect(!tune_order_allows(order, PLAN_ORDER_ANY));
+    cr_expect(tune_order_allows(order, PLAN_ORDER_EXACT));
+  }
+}
+
 /* For every size and kind of memory there is a plan of every order, and the chosen plan has the
  * required order. Without a requirement, an exact plan is chosen only if its price is about
  * equal. */

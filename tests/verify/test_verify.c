@@ -136,12 +136,45 @@ Test(verify, every_verdict_and_its_sentence) {
   }
 }
 
+/* An error in a result shows at the end; the step that wrote the chunk is its cause. */
+Test(verify, the_cause_of_a_wrong_result_is_named) {
+  static const char *const wrong[] = {"input[0+2], scratch[0+2]\n", "input[0+2], input[0+2]\n"};
+  for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+    plan_t *plan = sample_plan(SAMPLE_PAIR, "scratch[0+2], input[0+2]\n", wrong[i]);
+    verify_report_t report = report_of(plan);
+    cr_expect_eq(report.step, -1);
+    cr_expect(report.cause.rank == report.rank && report.cause.lane == 1 && report.cause.step == 1,
+              "lane %d step %d: %s", report.cause.lane, report.cause.step, report.text);
+    plan_free(plan);
+  }
+  plan_t *plan = sample_plan(SAMPLE_ONESHOT, "  wait 0\nend", "end");
+  verify_report_t report = report_of(plan);
+  cr_expect(report.rank == 1 && report.step == -1, "%s", report.text);
+  cr_expect(report.cause.rank == 0 && report.cause.lane == 0 && report.cause.step == 0, "%s",
+            report.text);
+  plan_free(plan);
+}
+
+/* A plan that states any order may reduce differently on each rank, but loses no contribution. */
+Test(verify, any_order_is_proved_without_equal_bits) {
+  plan_t *plan =
+      sample_plan(SAMPLE_PAIR, "scratch[0+2], input[0+2]\n", "input[0+2], scratch[0+2]\n");
+  plan->order = PLAN_ORDER_ANY;
+  cr_expect_eq(report_of(plan).verdict, VERIFY_PROVED, "%s", report_of(plan).text);
+  plan_free(plan);
+  plan = sample_plan(SAMPLE_PAIR, "scratch[0+2], input[0+2]\n", "input[0+2], input[0+2]\n");
+  plan->order = PLAN_ORDER_ANY;
+  cr_expect_eq(report_of(plan).verdict, VERIFY_CONTRIBUTION, "%s", report_of(plan).text);
+  plan_free(plan);
+}
+
 Test(verify, malformed_program_is_named) {
   plan_t *plan = sample_plan(SAMPLE_PAIR, NULL, NULL);
   plan->programs[1].lanes[0].steps[1].recv.dst.first = 7;
   verify_report_t report = report_of(plan);
   cr_expect_eq(report.verdict, VERIFY_MALFORMED);
   cr_expect(report.rank == 1 && report.lane == 0 && report.step == 1, "%s", report.text);
+  cr_expect(report.cause.rank == 1 && report.cause.lane == 0 && report.cause.step == 1);
   cr_expect_not_null(strstr(report.text, "rank 1 lane 0 step 1"), "%s", report.text);
   plan_free(plan);
 }

@@ -10,35 +10,50 @@
 
 /* ---- import ---------------------------------------------------------------------------------*/
 
-/* States the rejected step by the file's line. */
-static coll_status_t reject(const char *name, const msccl_lines_t *lines,
+/* States the rejected step by the file's line, or its gpu if no step is to blame. */
+static coll_status_t reject(const msccl_file_t *file, const msccl_lines_t *lines,
                             const verify_report_t *report) {
-  bool has_step = report->rank >= 0 && report->lane >= 0 && report->step >= 0;
-  int line = has_step ? msccl_line_of(lines, report->rank, report->lane, report->step) : 1;
-  return msccl_refuse(name, line, "%s: %s", verify_verdict_name(report->verdict), report->text);
+  int line = file->gpus[report->rank].line;
+  if (report->cause.step >= 0) {
+    line = msccl_line_of(lines, report->cause.rank, report->cause.lane, report->cause.step);
+  }
+  bool may_be_accepted = report->verdict == VERIFY_NOT_IDENTICAL;
+  return msccl_refuse(
+      file->name, line, "%s: %s%s", verify_verdict_name(report->verdict), report->text,
+      may_be_accepted ? "; --any-order accepts that ranks hold different bits" : "");
 }
 
 /* Proves the plan, and sets its depth to the least of some that suffices. A plan that cannot be
  * stuck at a depth cannot be at a greater one. */
-static coll_status_t prove(const char *name, const msccl_lines_t *lines, plan_t *plan) {
+static coll_status_t run(plan_t *plan, verify_report_t *report) {
   static const int32_t depths[] = {1, 2, 4, 8, 16, 32, 64, PLAN_DEPTH_MAX};
-  verify_report_t report;
   for (size_t i = 0; i < sizeof depths / sizeof depths[0]; i++) {
     plan->depth = depths[i];
-    COLL_TRY(verify_plan(plan, &report));
-    if (report.verdict == VERIFY_PROVED) return COLL_OK;
-    if (report.verdict != VERIFY_DEADLOCK) break;
+    COLL_TRY(verify_plan(plan, report));
+    if (report->verdict != VERIFY_DEADLOCK) break;
   }
-  return reject(name, lines, &report);
+  return COLL_OK;
 }
 
-static coll_status_t import(FILE *in, const char *name) {
+/* any_order: where ranks reduce in different orders, the plan states that. */
+static coll_status_t prove(const msccl_file_t *file, const msccl_lines_t *lines, bool any_order,
+                           plan_t *plan) {
+  verify_report_t report;
+  COLL_TRY(run(plan, &report));
+  if (report.verdict == VERIFY_NOT_IDENTICAL && any_order) {
+    plan->order = PLAN_ORDER_ANY;
+    COLL_TRY(run(plan, &report));
+  }
+  return report.verdict == VERIFY_PROVED ? COLL_OK : reject(file, lines, &report);
+}
+
+static coll_status_t import(FILE *in, const char *name, bool any_order) {
   msccl_file_t file;
   msccl_lines_t lines = {0};
   plan_t *plan = NULL;
   coll_status_t status = msccl_parse(in, name, &file);
   if (status == COLL_OK) status = msccl_import(&file, &plan, &lines);
-  if (status == COLL_OK) status = prove(name, &lines, plan);
+  if (status == COLL_OK) status = prove(&file, &lines, any_order, plan);
   if (status == COLL_OK) status = plan_text_write(plan, stdout);
   plan_free(plan);
   msccl_lines_free(&lines);
@@ -46,27 +61,34 @@ static coll_status_t import(FILE *in, const char *name) {
   return status;
 }
 
-static coll_status_t import_file(const char *name) {
-  if (strcmp(name, "-") == 0) return import(stdin, "standard input");
+static coll_status_t import_file(const char *name, bool any_order) {
+  if (strcmp(name, "-") == 0) return import(stdin, "standard input", any_order);
   FILE *in = fopen(name, "r");
   if (in == NULL) return base_fail_errno(COLL_ERROR_INVALID, "cannot open %s", name);
-  coll_status_t status = import(in, name);
+  coll_status_t status = import(in, name, any_order);
   fclose(in);
   return status;
 }
 
 int collplan_import(int argc, char **argv) {
-  bool helped = false;
+  bool helped = false, any_order = false;
+  const base_option_t options[] = {
+      {0, "any-order", BASE_OPTION_FLAG, &any_order, NULL,
+       "also if ranks reduce in different orders: they may then hold different bits", 0, 0, NULL},
+  };
   const base_command_t command = {
       .name = "collplan import",
-      .usage = "FILE.xml",
+      .usage = "FILE.xml [options]",
       .summary =
           "Reads a schedule in MSCCL's XML, proves it and prints it as a plan in text. A "
           "schedule that is\nwrong is refused with the line of the step and the reason.",
       .examples =
           "  collplan import allreduce.xml > allreduce.plan\n"
-          "      a plan that verify, show and export read\n",
-      .option_count = 0};
+          "      a plan that verify, show and export read\n"
+          "  collplan import --any-order tree.xml > tree.plan\n"
+          "      whose ranks may hold different bits of a sum, which the plan states\n",
+      .options = options,
+      .option_count = sizeof options / sizeof options[0]};
   const char *words[COLLPLAN_WORDS_MAX];
   size_t word_count = 0;
   coll_status_t status = collplan_parse(&command, argc, argv, words, &word_count, &helped);
@@ -74,7 +96,7 @@ int collplan_import(int argc, char **argv) {
   if (status == COLL_OK && word_count != 1) {
     status = base_fail(COLL_ERROR_INVALID, "import: name one file (collplan import --help)");
   }
-  if (status == COLL_OK) status = base_tool_input(import_file(words[0]));
+  if (status == COLL_OK) status = base_tool_input(import_file(words[0], any_order));
   return status == COLL_OK ? BASE_EXIT_DONE : base_tool_fail("collplan", status);
 }
 

@@ -26,6 +26,37 @@ static const char *power_order_of(const algo_t *algo) {
   return algo->power_order > algo->order ? plan_order_name(algo->power_order) : order_of(algo);
 }
 
+static void print_head(const char *last) {
+  printf("%-15s %-22s %-8s %-10s %s\n", "collective", "algorithm", "reach", "order", last);
+}
+
+static coll_status_t append(json_t *entry, json_t *list) {
+  if (entry != NULL && json_array_append_new(list, entry) == 0) return COLL_OK;
+  return base_fail(COLL_ERROR_MEMORY, "out of memory for the list");
+}
+
+/* A plan from a file. */
+static coll_status_t print_plan(const char *file_name, json_t *list) {
+  plan_t *plan;
+  COLL_TRY(collplan_load(file_name, &plan));
+  const char *collective = base_collective_name(plan->shape.collective);
+  const char *reach = plan_reach_name(plan->reach), *order = "-";
+  const char *note = plan->order == PLAN_ORDER_ANY ? "ranks may hold different bits" : "";
+  if (base_collective_reduces(plan->shape.collective)) order = plan_order_name(plan->order);
+  coll_status_t status = COLL_OK;
+  if (list == NULL) {
+    print_head("note");
+    printf("%-15s %-22s %-8s %-10s %s\n", collective, plan->algorithm, reach, order, note);
+  } else {
+    status = append(
+        json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "collective", collective, "algorithm",
+                  plan->algorithm, "reach", reach, "order", order, "file", file_name, "note", note),
+        list);
+  }
+  plan_free(plan);
+  return status;
+}
+
 static coll_status_t print_row(const algo_t *algo) {
   const char *reach = NULL;
   char order[PLAN_NAME_BYTES];
@@ -40,14 +71,11 @@ static coll_status_t print_row(const algo_t *algo) {
 static coll_status_t add_to_json(const algo_t *algo, json_t *list) {
   const char *reach = NULL;
   COLL_TRY(reach_of(algo, &reach));
-  json_t *entry =
+  return append(
       json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "collective",
                 base_collective_name(algo->collective), "algorithm", algo->name, "reach", reach,
-                "order", order_of(algo), "power_order", power_order_of(algo), "paper", algo->paper);
-  if (entry == NULL || json_array_append_new(list, entry) != 0) {
-    return base_fail(COLL_ERROR_MEMORY, "out of memory for the list");
-  }
-  return COLL_OK;
+                "order", order_of(algo), "power_order", power_order_of(algo), "paper", algo->paper),
+      list);
 }
 
 /* Lists the algorithms of one collective, or with COLL_COLLECTIVE_COUNT of all. Appends to `list`
@@ -64,13 +92,18 @@ static coll_status_t walk(coll_collective_t wanted, json_t *list) {
   return COLL_OK;
 }
 
-static coll_status_t list(coll_collective_t wanted, bool as_json) {
-  if (!as_json) {
-    printf("%-15s %-22s %-8s %-10s %s\n", "collective", "algorithm", "reach", "order", "paper");
-    return walk(wanted, NULL);
-  }
+/* What is listed: a file, or the algorithms of one collective or all. */
+static coll_status_t list_word(const char *word, json_t *list) {
+  coll_collective_t wanted = COLL_COLLECTIVE_COUNT;
+  if (word != NULL && !collplan_is_collective(word, &wanted)) return print_plan(word, list);
+  if (list == NULL) print_head("paper");
+  return walk(wanted, list);
+}
+
+static coll_status_t list(const char *word, bool as_json) {
+  if (!as_json) return list_word(word, NULL);
   json_t *array = json_array();
-  coll_status_t status = array != NULL ? walk(wanted, array)
+  coll_status_t status = array != NULL ? list_word(word, array)
                                        : base_fail(COLL_ERROR_MEMORY, "out of memory for the list");
   if (status == COLL_OK) {
     json_dumpf(array, stdout, JSON_INDENT(2));
@@ -87,27 +120,28 @@ int collplan_list(int argc, char **argv) {
   };
   const base_command_t command = {
       .name = "collplan list",
-      .usage = "[COLLECTIVE] [options]",
+      .usage = "[COLLECTIVE|FILE] [options]",
       .summary =
           "Lists the algorithms. Reach: which memory of its peers a rank loads or stores: own "
           "(none,\nmessages only), scratch (shared memory), user (the callers' buffers too). "
-          "Order: how it\nreduces: fixed, canonical (a tree split at powers of two, see coll.h; "
+          "Order: how it\nreduces: any (of a file: ranks may hold different bits), fixed, "
+          "canonical (a tree split at powers of two, see coll.h; "
           "canonical*: only if\nthe number of ranks is a power of two), exact (canonical, and "
           "rounded once).",
       .examples =
           "  collplan list\n      all of them\n"
-          "  collplan list allreduce --json\n      those of allreduce, for a program\n",
+          "  collplan list allreduce --json\n      those of allreduce, for a program\n"
+          "  collplan list tree.plan\n      a plan that was imported\n",
       .options = options,
       .option_count = sizeof options / sizeof options[0]};
   const char *words[COLLPLAN_WORDS_MAX];
   size_t word_count = 0;
-  coll_collective_t wanted = COLL_COLLECTIVE_COUNT;
   coll_status_t status = collplan_parse(&command, argc, argv, words, &word_count, &helped);
   if (status == COLL_OK && helped) return 0;
   if (status == COLL_OK && word_count > 1) {
-    status = base_fail(COLL_ERROR_INVALID, "list: one collective at most, not also '%s'", words[1]);
+    status = base_fail(COLL_ERROR_INVALID, "list: one collective or file at most, not also '%s'",
+                       words[1]);
   }
-  if (status == COLL_OK && word_count == 1) status = base_collective_find(words[0], &wanted);
-  if (status == COLL_OK) status = list(wanted, as_json);
+  if (status == COLL_OK) status = list(word_count == 1 ? words[0] : NULL, as_json);
   return status == COLL_OK ? BASE_EXIT_DONE : base_tool_fail("collplan", status);
 }

@@ -175,9 +175,10 @@ static void write_title(const picture_t *picture) {
   }
   fprintf(out,
           "%d chunk%s per block \u00b7 %zu steps, each drawn as one unit of time, as early as it "
-          "can start \u00b7 FIFO depth %d \u00b7 reach: %s</text>\n",
+          "can start \u00b7 FIFO depth %d \u00b7 reach: %s%s</text>\n",
           plan->parts, plan->parts == 1 ? "" : "s", picture->timeline.count, plan->depth,
-          plan_reach_name(plan->reach));
+          plan_reach_name(plan->reach),
+          plan->order == PLAN_ORDER_ANY ? " \u00b7 ranks may hold different bits" : "");
 }
 
 /* Ticks at a round interval that leaves room for their numbers. */

@@ -24,6 +24,7 @@ typedef struct row {
   int plans, rejected;
   size_t steps;
   uint64_t time_ns;
+  bool any_order; /* ranks may hold different bits */
 } row_t;
 
 static void print_header(void) {
@@ -34,6 +35,7 @@ static void print_header(void) {
 static void print_row(request_t *request, const char *collective, const char *algorithm,
                       const char *ranks, const row_t *row) {
   char verdict[32] = "proved";
+  if (row->any_order) snprintf(verdict, sizeof verdict, "proved, order any");
   if (row->rejected > 0) snprintf(verdict, sizeof verdict, "%d REJECTED", row->rejected);
   if (!request->has_header) print_header();
   request->has_header = true;
@@ -50,6 +52,7 @@ static coll_status_t prove(const plan_t *plan, const char *how, row_t *row) {
   row->time_ns += base_clock_now_ns() - start_ns;
   row->plans++;
   row->steps += report.steps;
+  row->any_order = plan->order == PLAN_ORDER_ANY;
   if (report.verdict == VERIFY_PROVED) return COLL_OK;
   row->rejected++;
   fprintf(stderr, "collplan: %s/%s of %d ranks%s: %s: %s\n",
