@@ -35,9 +35,13 @@ coll_status_t base_knob_integer(const base_knob_t *knob, int64_t *value);
  * */
 coll_status_t base_knob_word(const base_knob_t *knob, int *index);
 
-/* Value of a knob as it is written; points into the environment or to the fallback.
- * COLL_ERROR_INVALID: the variable is set but empty. */
+/* Value of a knob as it is written; points into the environment, to the default that was set, or to
+ * the fallback. COLL_ERROR_INVALID: the variable, or that default, is set but empty. */
 coll_status_t base_knob_text(const base_knob_t *knob, const char **text);
+
+/* Sets the value of a knob for when its variable is not set, in place of one that was set before.
+ * `source` stands in messages about a wrong value. Callable from any thread. COLL_ERROR_MEMORY. */
+coll_status_t base_knob_set_default(const base_knob_t *knob, const char *value, const char *source);
 
 /* Writes "COLL_X=value (default d): help" to text, truncated to `bytes`. */
 void base_knob_describe(const base_knob_t *knob, char *text, size_t bytes);

@@ -2,6 +2,7 @@
  * The functions of coll.h that return names, error texts, knobs and the version.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/knob.h"
 #include "base/names.h"
@@ -48,20 +49,35 @@ const char *coll_last_error(coll_comm_t comm) {
   return comm_read_error(comm, texts->comm_error) ? texts->comm_error : base_last_error();
 }
 
-const char *coll_knob(int index) {
+static const base_knob_t *knob_at(int index) {
   static const base_knob_t *(*const rooms[])(int) = {comm_knob, launch_knob, rendezvous_knob,
                                                      transport_knob, device_knob};
-  base_thread_texts_t *texts = base_thread_texts_allocate();
   for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++) {
     const base_knob_t *knob = rooms[i](index);
-    if (knob != NULL) {
-      if (texts == NULL) return BASE_THREAD_NO_MEMORY;
-      base_knob_describe(knob, texts->knob, sizeof texts->knob);
-      return texts->knob;
-    }
+    if (knob != NULL) return knob;
     for (int in_room = 0; rooms[i](in_room) != NULL; in_room++) index--;
   }
   return NULL;
+}
+
+const char *coll_knob(int index) {
+  const base_knob_t *knob = knob_at(index);
+  if (knob == NULL) return NULL;
+  base_thread_texts_t *texts = base_thread_texts_allocate();
+  if (texts == NULL) return BASE_THREAD_NO_MEMORY;
+  base_knob_describe(knob, texts->knob, sizeof texts->knob);
+  return texts->knob;
+}
+
+coll_status_t coll_knob_default(const char *name, const char *value, const char *source) {
+  const base_knob_t *knob = NULL;
+  if (name == NULL || value == NULL || source == NULL) {
+    return base_fail(COLL_ERROR_INVALID, "coll_knob_default: an argument is NULL");
+  }
+  for (int i = 0; (knob = knob_at(i)) != NULL; i++) {
+    if (strcmp(knob->name, name) == 0) return base_knob_set_default(knob, value, source);
+  }
+  return base_fail(COLL_ERROR_INVALID, "coll_knob_default: no variable %s is read here", name);
 }
 
 void coll_version(int *major, int *minor, int *patch) {

@@ -1,6 +1,7 @@
 /*
  * coll_algo.h: the part of coll.h for choosing an algorithm. The library chooses one for every
  * call. A benchmark or a test may force one, load a plan of its own, or ask for the estimates.
+ * Also for front ends: defaults of the variables that the library reads.
  */
 #ifndef COLL_ALGO_H
 #define COLL_ALGO_H
@@ -88,6 +89,12 @@ COLL_API const char *coll_estimate_term(int index);
 COLL_API coll_status_t coll_comm_estimate(coll_comm_t comm, coll_collective_t collective,
                                           size_t count, coll_dtype_t dtype, int mapped, int index,
                                           coll_estimate_t *estimate);
+
+/* Sets the value that a COLL_* environment variable has where the environment has none, for
+ * communicators that are made later. The environment is not changed. `source` says where the value
+ * is from, for messages about a wrong one. Callable from any thread. COLL_ERROR_INVALID: coll_knob
+ * has no variable of that name. */
+COLL_API coll_status_t coll_knob_default(const char *name, const char *value, const char *source);
 
 #ifdef __cplusplus
 }

@@ -268,6 +268,9 @@ Test(arguments, of_names_past_the_end_are_refused) {
   cr_assert_not_null(coll_knob(0));
   cr_assert_null(coll_knob(1000));
   cr_assert_null(coll_knob(-1));
+  cr_expect_eq(coll_knob_default(NULL, "1", "a test"), COLL_ERROR_INVALID);
+  cr_expect_eq(coll_knob_default("COLL_NOTHING", "1", "a test"), COLL_ERROR_INVALID);
+  cr_expect_not_null(strstr(coll_last_error(NULL), "COLL_NOTHING"));
   cr_assert_str_eq(coll_comm_algo_used(comms[0], COLL_ALLREDUCE), "");
   still_works();
   cr_assert_str_neq(coll_comm_algo_used(comms[0], COLL_ALLREDUCE), "");

@@ -46,6 +46,39 @@ Test(knob, rejects_an_empty_value) {
   cr_assert_str_eq(written, "kept");
 }
 
+/* A default that is set lies below the environment, the latest one counts, and messages have where
+ * it is from. */
+Test(knob, uses_a_default_that_is_set) {
+  int64_t value = 0;
+  int index = -1;
+  const char *written = NULL;
+  cr_assert_eq(base_knob_set_default(&number, "7", "a file, line 1"), COLL_OK);
+  cr_assert(base_knob_integer(&number, &value) == COLL_OK && value == 7);
+  cr_assert(base_knob_integer(&size, &value) == COLL_OK && value == 4096);
+  setenv(number.name, "3", 1);
+  cr_assert(base_knob_integer(&number, &value) == COLL_OK && value == 3);
+  setenv(number.name, "33", 1);
+  cr_assert_eq(base_knob_integer(&number, &value), COLL_ERROR_INVALID);
+  cr_assert_null(strstr(base_last_error(), "a file"), "%s", base_last_error());
+  unsetenv(number.name);
+  cr_assert_eq(base_knob_set_default(&number, "77", "a file, line 2"), COLL_OK);
+  cr_assert_eq(base_knob_integer(&number, &value), COLL_ERROR_INVALID);
+  cr_assert_not_null(strstr(base_last_error(), "COLL_TEST_NUMBER=77 (a file, line 2): give"), "%s",
+                     base_last_error());
+  setenv(number.name, "", 1);
+  cr_assert_eq(base_knob_integer(&number, &value), COLL_ERROR_INVALID);
+  cr_assert_not_null(strstr(base_last_error(), "COLL_TEST_NUMBER is set but empty"), "%s",
+                     base_last_error());
+  cr_assert_eq(base_knob_set_default(&text, "", "a file"), COLL_OK);
+  cr_assert_eq(base_knob_text(&text, &written), COLL_ERROR_INVALID);
+  cr_assert_not_null(strstr(base_last_error(), "COLL_TEST_TEXT (a file) is set but empty"), "%s",
+                     base_last_error());
+  cr_assert_eq(base_knob_set_default(&word, "rign", "a file"), COLL_OK);
+  cr_assert_eq(base_knob_word(&word, &index), COLL_ERROR_INVALID);
+  cr_assert_not_null(strstr(base_last_error(), "COLL_TEST_WORD=rign (a file) is not"), "%s",
+                     base_last_error());
+}
+
 Test(knob, reads_the_environment) {
   int64_t value = 0;
   int index = -1;

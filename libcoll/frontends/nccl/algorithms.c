@@ -62,7 +62,7 @@ static void force(coll_comm_t comm, size_t function, const char *list, size_t le
 }
 
 void nccl_environment_set_algorithms(coll_comm_t comm) {
-  const char *value = getenv("NCCL_ALGO");
+  const char *value = nccl_variable("NCCL_ALGO");
   for (const char *part = value; part != NULL && *part != '\0';) {
     size_t length = strcspn(part, ";"), name = strcspn(part, ":");
     const char *list = name < length ? part + name + 1 : part;

@@ -20,7 +20,7 @@ ncclResult_t ncclGetVersion(int *version) {
     return nccl_fail(ncclInvalidUsage,
                      "ncclGetVersion: COLL_NCCL_VERSION=%s: give a number from 2000 to 999999, as "
                      "22809 for 2.28.9, or unset it",
-                     getenv("COLL_NCCL_VERSION"));
+                     nccl_variable("COLL_NCCL_VERSION"));
   }
   *version = nccl_version();
   return ncclSuccess;
@@ -31,7 +31,7 @@ static ncclResult_t create_id(ncclUniqueId *id, const char *function) {
   coll_unique_id_t made;
   nccl_environment_read();
   if (id == NULL) return nccl_fail(ncclInvalidArgument, "%s: uniqueId is NULL", function);
-  const char *fixed = getenv("NCCL_COMM_ID");
+  const char *fixed = nccl_variable("NCCL_COMM_ID");
   if (fixed != NULL && fixed[0] != '\0') {
     return nccl_fail(ncclInvalidUsage,
                      "%s: NCCL_COMM_ID=%s is not supported: unset it, and let rank 0 send its id "

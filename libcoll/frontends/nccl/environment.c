@@ -1,6 +1,6 @@
 /*
- * NCCL's environment variables, and lines for NCCL_DEBUG. The environment is read and changed in
- * the first call of the process, where NCCL reads its own.
+ * NCCL's environment variables, and lines for NCCL_DEBUG. The environment is read in the first call
+ * of the process, where NCCL reads its own, and not changed: other threads may be reading it.
  */
 #include "frontends/nccl/environment.h"
 
@@ -27,7 +27,7 @@ void nccl_log_reset(void) {
   static const char *const names[] = {"VERSION", "WARN", "INFO", "ABORT", "TRACE", NULL};
   static const nccl_log_t levels[] = {NCCL_LOG_VERSION, NCCL_LOG_WARN, NCCL_LOG_INFO, NCCL_LOG_INFO,
                                       NCCL_LOG_INFO};
-  const char *value = getenv("NCCL_DEBUG");
+  const char *value = nccl_variable("NCCL_DEBUG");
   nccl_log_t level = NCCL_LOG_NONE;
   for (int i = 0; value != NULL && names[i] != NULL; i++) {
     if (strcasecmp(value, names[i]) == 0) level = levels[i];
@@ -53,7 +53,7 @@ void nccl_log(nccl_log_t level, const char *format, ...) {
 /* ---- variables ----------------------------------------------------------------------------*/
 
 static bool is_on(const char *name) {
-  const char *value = getenv(name);
+  const char *value = nccl_variable(name);
   return value != NULL && strcmp(value, "0") != 0 && value[0] != '\0';
 }
 
@@ -73,7 +73,7 @@ static bool one_if_info(const char *value, char *out, size_t bytes) {
 
 /* The transports that NCCL_SHM_DISABLE, NCCL_IB_DISABLE and NCCL_NET leave. */
 static bool transports(const char *value, char *out, size_t bytes) {
-  const char *net = getenv("NCCL_NET");
+  const char *net = nccl_variable("NCCL_NET");
   bool shm = !is_on("NCCL_SHM_DISABLE");
   bool verbs = !is_on("NCCL_IB_DISABLE") && (net == NULL || strcasecmp(net, "Socket") != 0);
   (void)value;
@@ -125,22 +125,50 @@ static const variable_t variables[] = {
     {"NCCL_ALGO", NULL, NULL},
     {"NCCL_COMM_BLOCKING", NULL, NULL},
     {"NCCL_COMM_ID", NULL, NULL},
+    {"NCCL_CONF_FILE", NULL, NULL},
 };
 
 #define VARIABLE_COUNT ((int)(sizeof variables / sizeof variables[0]))
 
-static void apply(const variable_t *variable) {
-  char out[VALUE_BYTES];
-  const char *value = getenv(variable->name), *target = variable->target;
-  if (value == NULL || value[0] == '\0' || target == NULL) return; /* empty is unset for NCCL */
-  if (getenv(target) != NULL) {
-    nccl_log(NCCL_LOG_INFO, "%s=%s: %s=%s is set, too, and is used", variable->name, value, target,
-             getenv(target));
+/* Sets a default; what it comes from stands in messages about a wrong value. */
+static void set_default(const char *target, const char *value, const char *name,
+                        const nccl_config_line_t *line) {
+  char source[VALUE_BYTES];
+  snprintf(source, sizeof source, "%s%s%s", name, line != NULL ? " of " : "",
+           line != NULL ? line->source : "");
+  if (coll_knob_default(target, value, source) != COLL_OK) {
+    nccl_log(NCCL_LOG_WARN, "%s: %s", source, coll_last_error(NULL));
     return;
   }
-  if (!variable->translate(value, out, sizeof out)) return;
-  setenv(target, out, 0);
-  nccl_log(NCCL_LOG_INFO, "%s=%s: %s=%s", variable->name, value, target, out);
+  nccl_log(NCCL_LOG_INFO, "%s=%s: %s=%s", source, nccl_variable(name), target, value);
+}
+
+/* COLL_* in the environment comes first, then NCCL_* there, then COLL_* and NCCL_* of the files. */
+static void apply(const variable_t *variable) {
+  char out[VALUE_BYTES];
+  const char *value = nccl_variable(variable->name), *target = variable->target;
+  if (value == NULL || value[0] == '\0' || target == NULL) return; /* empty is unset for NCCL */
+  const nccl_config_line_t *line = nccl_config_line(variable->name);
+  const char *set = line != NULL ? nccl_variable(target) : getenv(target);
+  if (set != NULL) {
+    nccl_log(NCCL_LOG_INFO, "%s=%s: %s=%s is set, too, and is used", variable->name, value, target,
+             set);
+    return;
+  }
+  if (variable->translate(value, out, sizeof out)) set_default(target, out, variable->name, line);
+}
+
+/* COLL_* in the files. */
+static void apply_files(void) {
+  const char *missing = nccl_config_missing();
+  if (missing != NULL) {
+    nccl_log(NCCL_LOG_WARN, "NCCL_CONF_FILE=%s cannot be read and is ignored", missing);
+  }
+  for (const nccl_config_line_t *line = nccl_config_lines(); line != NULL; line = line->next) {
+    bool is_ours = strncmp(line->name, "COLL_", 5) == 0 && getenv(line->name) == NULL;
+    if (!is_ours || strcmp(line->name, "COLL_NCCL_VERSION") == 0) continue;
+    set_default(line->name, line->value, line->name, line);
+  }
 }
 
 static bool is_known(const char *name, size_t length) {
@@ -158,6 +186,12 @@ static void report_ignored(void) {
     if (strncmp(*each, "NCCL_", 5) != 0 || is_known(*each, length)) continue;
     nccl_log(NCCL_LOG_INFO, "%s is ignored: it has no equivalent here", *each);
   }
+  for (const nccl_config_line_t *line = nccl_config_lines(); line != NULL; line = line->next) {
+    if (strncmp(line->name, "COLL_", 5) == 0 || is_known(line->name, strlen(line->name))) continue;
+    nccl_log(NCCL_LOG_INFO, "'%s' of %s is ignored: %s", line->name, line->source,
+             strpbrk(line->name, " \t") != NULL ? "the space belongs to the name"
+                                                : "it has no equivalent here");
+  }
 }
 
 static void read_once(void) {
@@ -165,6 +199,7 @@ static void read_once(void) {
   coll_version(&major, &minor, &patch);
   nccl_log(NCCL_LOG_VERSION, "%d.%d.%d (libcoll %d.%d.%d)", version / 10000, version / 100 % 100,
            version % 100, major, minor, patch);
+  apply_files();
   for (int i = 0; i < VARIABLE_COUNT; i++) apply(&variables[i]);
   if (is_logged(NCCL_LOG_INFO)) report_ignored();
 }
@@ -182,18 +217,18 @@ static int asked_version(const char *value) {
 }
 
 bool nccl_version_is_right(void) {
-  const char *value = getenv("COLL_NCCL_VERSION");
+  const char *value = nccl_variable("COLL_NCCL_VERSION");
   return value == NULL || asked_version(value) != 0;
 }
 
 int nccl_version(void) {
-  const char *value = getenv("COLL_NCCL_VERSION");
+  const char *value = nccl_variable("COLL_NCCL_VERSION");
   int asked = value != NULL ? asked_version(value) : 0;
   return asked != 0 ? asked : VERSION;
 }
 
 bool nccl_environment_blocking(bool otherwise) {
-  const char *value = getenv("NCCL_COMM_BLOCKING");
+  const char *value = nccl_variable("NCCL_COMM_BLOCKING");
   return value != NULL && value[0] != '\0' ? is_on("NCCL_COMM_BLOCKING") : otherwise;
 }
 

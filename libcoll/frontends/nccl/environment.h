@@ -1,6 +1,6 @@
 /*
- * NCCL's environment variables: those with an equivalent become COLL_* variables, unless these are
- * set already. The table of docs/nccl.md is that of environment.c.
+ * NCCL's environment variables, and those of its configuration files: those with an equivalent
+ * become the defaults of COLL_* variables. The table of docs/nccl.md is that of environment.c.
  */
 #ifndef FRONTENDS_NCCL_ENVIRONMENT_H
 #define FRONTENDS_NCCL_ENVIRONMENT_H
@@ -8,6 +8,8 @@
 #include <coll.h>
 #include <stdbool.h>
 #include <stddef.h>
+
+#include "frontends/nccl/config_files.h"
 
 typedef enum nccl_log { NCCL_LOG_NONE, NCCL_LOG_VERSION, NCCL_LOG_WARN, NCCL_LOG_INFO } nccl_log_t;
 

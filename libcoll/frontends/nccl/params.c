@@ -32,7 +32,7 @@ static ncclResult_t read_text(ncclParamHandle_t handle, const void *out, const c
     return nccl_fail(ncclInvalidArgument, "%s: %s", function,
                      key == NULL ? "no such parameter" : "the output is NULL");
   }
-  *text = getenv(key);
+  *text = nccl_variable(key);
   if (*text != NULL) return ncclSuccess;
   return nccl_fail(ncclInvalidUsage, "%s: %s is not set", function, key);
 }
@@ -173,7 +173,7 @@ NCCL_ALIAS(ncclParamGetAllParameterKeys);
 
 void ncclParamDumpAll(void) {
   for (int i = 0; nccl_environment_name(i) != NULL; i++) {
-    const char *value = getenv(nccl_environment_name(i));
+    const char *value = nccl_variable(nccl_environment_name(i));
     printf("%s=%s\n", nccl_environment_name(i), value != NULL ? value : "");
   }
 }
