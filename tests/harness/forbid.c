@@ -20,6 +20,7 @@ static const struct {
   const char *name;
   int number;
 } calls[] = {
+    {"accept4", SYS_accept4},
     {"close_range", SYS_close_range},
     {"epoll_create1", SYS_epoll_create1},
     {"eventfd2", SYS_eventfd2},
@@ -35,6 +36,7 @@ static const struct {
     {"mlock", SYS_mlock},
     {"perf_event_open", SYS_perf_event_open},
     {"pidfd_open", SYS_pidfd_open},
+    {"poll", SYS_poll},
     {"prctl", SYS_prctl},
     {"prlimit64", SYS_prlimit64},
     {"process_vm_readv", SYS_process_vm_readv},
@@ -44,11 +46,13 @@ static const struct {
     {"sched_setaffinity", SYS_sched_setaffinity},
     {"sched_setscheduler", SYS_sched_setscheduler},
     {"sched_yield", SYS_sched_yield},
+    {"sendmsg", SYS_sendmsg},
     {"set_mempolicy", SYS_set_mempolicy},
     {"setpriority", SYS_setpriority},
     {"statx", SYS_statx},
     {"sysinfo", SYS_sysinfo},
     {"userfaultfd", SYS_userfaultfd},
+    {"waitid", SYS_waitid},
 };
 
 static const struct {

@@ -48,11 +48,19 @@ for call in getcpu get_mempolicy,set_mempolicy,mbind process_vm_readv,process_vm
 done
 
 # What a job cannot do without is named.
-for reason in 'memfd_create cannot create shared memory for a communicator: Operation not' \
+for reason in 'poll cannot wait for the ranks' 'waitid cannot wait for the ranks to end' \
+  'accept4 cannot give ranks the job' \
+  'memfd_create cannot create shared memory for a communicator: Operation not' \
   'getrandom cannot choose a port, for which getrandom is needed; give --port: Operation not'; do
   timeout 60 "$forbid" EPERM "${reason%% *}" "$collrun" -n 2 "$collbench" allreduce -n 1 >out 2>err
   got=$?
   [ $got -ne 124 ] && [ $got -ne 0 ] && grep -q "${reason#* }" err
   ok "the reason is said where ${reason%% *} is forbidden"
 done
+
+COLL_TRANSPORTS=tcp timeout 60 "$forbid" EPERM sendmsg "$collrun" -n 2 "$collbench" allreduce -n 1 \
+  >out 2>err
+got=$?
+[ $got -ne 124 ] && [ $got -ne 0 ] && grep -q 'rank' err
+ok "a connection that takes no data is lost"
 tap_end

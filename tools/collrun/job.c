@@ -151,10 +151,13 @@ static int rank_of(const job_t *job, pid_t pid) {
   return -1;
 }
 
-static void reap(job_t *job) {
+static coll_status_t reap(job_t *job) {
   for (;;) {
     siginfo_t end = {0};
-    if (waitid(P_ALL, 0, &end, WEXITED | WNOHANG | WNOWAIT) != 0 || end.si_pid == 0) return;
+    if (waitid(P_ALL, 0, &end, WEXITED | WNOHANG | WNOWAIT) != 0 && errno != ECHILD) {
+      return base_fail_errno(COLL_ERROR_SYSTEM, "cannot wait for the ranks to end");
+    }
+    if (end.si_pid == 0) return COLL_OK;
     int rank = rank_of(job, end.si_pid);
     if (rank >= 0) {
       kill(-end.si_pid, SIGKILL);
@@ -167,28 +170,28 @@ static void reap(job_t *job) {
   }
 }
 
-static void handle_signal(job_t *job, int number) {
-  if (number == SIGCHLD) {
-    reap(job);
-    return;
-  }
+static coll_status_t handle_signal(job_t *job, int number) {
+  if (number == SIGCHLD) return reap(job);
   if (number == SIGQUIT) {
     print_table(job, true);
-    return;
+    return COLL_OK;
   }
   bool pauses = number == SIGTSTP || number == SIGCONT;
   bool ends = !pauses && number != SIGUSR1 && number != SIGUSR2;
-  if (!ends && collrun_agent_is_ssh(job->settings)) return; /* it would end or stop ssh alone */
+  if (!ends && collrun_agent_is_ssh(job->settings))
+    return COLL_OK; /* ssh alone would end or stop */
   if (ends) job->forwarded_signal = number;
   signal_all(job, number);
   if (number == SIGTSTP) raise(SIGSTOP);
+  return COLL_OK;
 }
 
-static void handle_signals(job_t *job) {
+static coll_status_t handle_signals(job_t *job) {
   struct signalfd_siginfo arrived;
   while (read(job->signals, &arrived, sizeof arrived) == (ssize_t)sizeof arrived) {
-    handle_signal(job, (int)arrived.ssi_signo);
+    COLL_TRY(handle_signal(job, (int)arrived.ssi_signo));
   }
+  return COLL_OK;
 }
 
 static void print_running_ranks(const job_t *job) {
@@ -257,14 +260,17 @@ static coll_status_t poll_once(job_t *job, int timeout_ms) {
   for (size_t i = 0; i < job->output_count; i++) {
     outputs[i] = (struct pollfd){.fd = job->outputs[i].from, .events = POLLIN};
   }
-  if (poll(job->pollfds, OTHER_POLLFDS + job->output_count, timeout_ms) <= 0) return COLL_OK;
+  int found = poll(job->pollfds, OTHER_POLLFDS + job->output_count, timeout_ms);
+  if (found < 0 && errno != EINTR) {
+    return base_fail_errno(COLL_ERROR_SYSTEM, "cannot wait for the ranks' output");
+  }
+  if (found <= 0) return COLL_OK;
   for (size_t i = 0; i < job->output_count; i++) {
     if (outputs[i].revents != 0) COLL_TRY(collrun_output_forward(&job->outputs[i]));
   }
-  if (job->pollfds[2].revents != 0) collrun_secret_serve(&job->secret);
+  if (job->pollfds[2].revents != 0) COLL_TRY(collrun_secret_serve(&job->secret));
   if (job->pollfds[1].revents != 0) handle_input(job);
-  if (job->pollfds[0].revents != 0) handle_signals(job);
-  return COLL_OK;
+  return job->pollfds[0].revents != 0 ? handle_signals(job) : COLL_OK;
 }
 
 static bool output_open(const job_t *job) {

@@ -68,7 +68,13 @@ coll_status_t collrun_secret_open(bool is_agent, bool starts_ranks, collrun_secr
   return status;
 }
 
-void collrun_secret_serve(const collrun_secret_t *secret) {
+/* Whether a later call may succeed: a caller has gone, or there is no room for one now. */
+static bool heals(int error) {
+  return error == EINTR || error == ECONNABORTED || error == EMFILE || error == ENFILE ||
+         error == ENOBUFS || error == ENOMEM;
+}
+
+coll_status_t collrun_secret_serve(const collrun_secret_t *secret) {
   int fd;
   while ((fd = accept4(secret->listener, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
     if (base_peer_is_own_user(fd)) {
@@ -77,7 +83,11 @@ void collrun_secret_serve(const collrun_secret_t *secret) {
     }
     close(fd);
   }
-  if (errno != EAGAIN && errno != EWOULDBLOCK) base_clock_sleep_ns(RETRY_NS);
+  if (errno == EAGAIN || errno == EWOULDBLOCK) return COLL_OK;
+  if (!heals(errno))
+    return base_fail_errno(COLL_ERROR_SYSTEM, "cannot give ranks the job's secret");
+  base_clock_sleep_ns(RETRY_NS);
+  return COLL_OK;
 }
 
 void collrun_secret_close(collrun_secret_t *secret) {

@@ -20,8 +20,8 @@ typedef struct collrun_secret {
  * starts ranks itself. Owned by the caller: collrun_secret_close. COLL_ERROR_SYSTEM. */
 coll_status_t collrun_secret_open(bool is_agent, bool starts_ranks, collrun_secret_t *secret);
 
-/* Serves the processes that have connected. */
-void collrun_secret_serve(const collrun_secret_t *secret);
+/* Serves the processes that have connected. COLL_ERROR_SYSTEM: none can be served, ever. */
+coll_status_t collrun_secret_serve(const collrun_secret_t *secret);
 
 /* Sends it to an agent, whose standard input is a new pipe. */
 void collrun_secret_send(const collrun_secret_t *secret, int to);

@@ -41,6 +41,8 @@ static size_t write_parts(tcp_rail_t *rail, struct iovec *parts, size_t count) {
     rail->send_error = errno;
     rail->is_mute = true;
     drop_output(rail);
+    /* of a connection that has ended the reading end tells; of another one it would not */
+    if (rail->send_error != EPIPE && rail->send_error != ECONNRESET) shutdown(rail->fd, SHUT_RDWR);
   }
   return 0;
 }
