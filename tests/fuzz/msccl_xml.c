@@ -12,7 +12,7 @@ static coll_status_t import(const void *text, size_t bytes, plan_t **plan) {
   msccl_file_t file;
   msccl_lines_t lines = {0};
   FILE *in = fuzz_open(text, bytes);
-  coll_status_t status = msccl_parse(in, "input", &file);
+  coll_status_t status = msccl_parse(in, "input", NULL, &file);
   if (status == COLL_OK) status = msccl_import(&file, plan, &lines);
   msccl_lines_free(&lines);
   msccl_file_free(&file);

@@ -65,7 +65,7 @@ any_order() {
   printf '</algo>\n'
 }
 
-echo 1..26
+echo 1..28
 schedule > "$folder/right.xml"
 "$collplan" import "$folder/right.xml" > "$folder/first.plan"
 check "imports a schedule" $?
@@ -123,6 +123,16 @@ any_order | sed '0,/type="rrc"/s//type="r"/' > "$folder/lacks.xml"
 "$collplan" import --any-order "$folder/lacks.xml" > /dev/null 2> "$folder/error"
 [ $? -ne 0 ] && grep -q "lacks.xml:4: contribution: .* lacks rank 0's input" "$folder/error"
 check "a lost contribution is refused with its line" $?
+
+schedule | sed '11s|^|<note of="tb"><tb id="0"/></note>|; 20s|^|<step s="0"/>|' > "$folder/odd.xml"
+"$collplan" import "$folder/odd.xml" 2> "$folder/error" | cmp -s - "$folder/first.plan" &&
+  [ "$(wc -l < "$folder/error")" = 2 ] &&
+  grep -q '^warning: .*odd.xml:11: <note> in <gpu> is ignored: ' "$folder/error" &&
+  grep -q '^warning: .*odd.xml:20: <step> in <gpu> is ignored: ' "$folder/error"
+check "elements that MSCCL ignores are ignored, with a warning" $?
+printf '<system version="1"/>' > "$folder/other.xml"
+"$collplan" import "$folder/other.xml" 2>&1 | grep -q 'other.xml:1: <system> is not the beginning'
+check "a file of another kind is named by its first element" $?
 
 refused "a deadlock" 's/cnt="1" hasdep="1"/cnt="1" depid="4" deps="0"/' '[0-9]*: deadlock: '
 refused "undefined data" '5s/srcbuf="i" srcoff="1"/srcbuf="s" srcoff="0"/' '5: unwritten: '

@@ -51,7 +51,7 @@ static coll_status_t import(FILE *in, const char *name, bool any_order) {
   msccl_file_t file;
   msccl_lines_t lines = {0};
   plan_t *plan = NULL;
-  coll_status_t status = msccl_parse(in, name, &file);
+  coll_status_t status = msccl_parse(in, name, stderr, &file);
   if (status == COLL_OK) status = msccl_import(&file, &plan, &lines);
   if (status == COLL_OK) status = prove(&file, &lines, any_order, plan);
   if (status == COLL_OK) status = plan_text_write(plan, stdout);

@@ -76,10 +76,11 @@ typedef struct msccl_file {
   msccl_gpu_t *gpus; /* [ranks] */
 } msccl_file_t;
 
-/* Reads the XML. COLL_ERROR_INVALID states file, line, what is wrong and what was expected. Memory
- * use is bounded by a constant and the length of the file. Release with msccl_file_free, also after
- * an error. `name` is not copied. */
-coll_status_t msccl_parse(FILE *in, const char *name, msccl_file_t *file);
+/* Reads the XML. Elements that are unknown, or in another place, are ignored, as by MSCCL; a line
+ * about each is written to `warnings` (NULL: nowhere). COLL_ERROR_INVALID states file, line, what
+ * is wrong and what was expected. Memory use is bounded by a constant and the length of the file.
+ * Release with msccl_file_free, also after an error. `name` is not copied. */
+coll_status_t msccl_parse(FILE *in, const char *name, FILE *warnings, msccl_file_t *file);
 void msccl_file_free(msccl_file_t *file);
 
 /* COLL_ERROR_INVALID: "file:line: why". */

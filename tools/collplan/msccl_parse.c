@@ -37,8 +37,9 @@ typedef struct parser {
   msccl_file_t *file;
   XML_Parser xml;
   coll_status_t status;
-  element_t at; /* the innermost open element */
-  bool has_algo;
+  FILE *warnings;
+  element_t at;            /* the innermost open element that is not ignored */
+  int ignored;             /* open elements in it that are */
   msccl_gpu_t *gpu;        /* the latest */
   const char **attributes; /* of the current element: name, value, name, value, NULL */
 } parser_t;
@@ -141,8 +142,6 @@ static coll_status_t begin_algo(parser_t *parser) {
   msccl_file_t *file = parser->file;
   const char *word;
   int32_t in_place, out_of_place;
-  if (parser->has_algo) return REFUSE(parser, "a second <algo>: a file holds one schedule");
-  parser->has_algo = true;
   file->line = line_of(parser);
   COLL_TRY(take_word(parser, "name", &word));
   set_algorithm(file, word);
@@ -244,15 +243,25 @@ static coll_status_t begin_copy(parser_t *parser) {
   return COLL_OK;
 }
 
+static void ignore(parser_t *parser, const char *name) {
+  parser->ignored = 1;
+  if (parser->warnings == NULL) return;
+  fprintf(parser->warnings,
+          "warning: %s:%d: <%.24s> in <%s> is ignored: an <algo> has <gpu>, a <gpu> has <tb> and "
+          "<copy>, a <tb> has <step>\n",
+          parser->file->name, line_of(parser), name, element_names[parser->at]);
+}
+
 static coll_status_t begin(parser_t *parser, const char *name) {
   int element = ELEMENT_ALGO;
   while (element < ELEMENT_COUNT && strcmp(element_names[element], name) != 0) element++;
+  if (parser->at == ELEMENT_NONE && element != ELEMENT_ALGO) {
+    return REFUSE(parser, "<%.24s> is not the beginning of a schedule of MSCCL, which is <algo>",
+                  name);
+  }
   if (element == ELEMENT_COUNT || parents[element] != parser->at) {
-    return REFUSE(parser,
-                  "<%.24s> in %s%s%s: an <algo> has <gpu>, a <gpu> has <tb> and <copy>, a "
-                  "<tb> has <step>",
-                  name, parser->at == ELEMENT_NONE ? "" : "<", element_names[parser->at],
-                  parser->at == ELEMENT_NONE ? "" : ">");
+    ignore(parser, name);
+    return COLL_OK;
   }
   parser->at = (element_t)element;
   switch (parser->at) {
@@ -272,6 +281,10 @@ static coll_status_t begin(parser_t *parser, const char *name) {
 static void on_start(void *data, const char *name, const char **attributes) {
   parser_t *parser = data;
   if (parser->status != COLL_OK) return;
+  if (parser->ignored > 0) {
+    parser->ignored++;
+    return;
+  }
   parser->attributes = attributes;
   parser->status = begin(parser, name);
   if (parser->status != COLL_OK) XML_StopParser(parser->xml, XML_FALSE);
@@ -280,7 +293,11 @@ static void on_start(void *data, const char *name, const char **attributes) {
 static void on_end(void *data, const char *name) {
   parser_t *parser = data;
   (void)name; /* expat checks that tags match */
-  parser->at = parents[parser->at];
+  if (parser->ignored > 0) {
+    parser->ignored--;
+  } else {
+    parser->at = parents[parser->at];
+  }
 }
 
 /* A schedule needs no document type, and entities could make a short file long. */
@@ -317,9 +334,9 @@ static coll_status_t check_complete(const msccl_file_t *file) {
   return COLL_OK;
 }
 
-coll_status_t msccl_parse(FILE *in, const char *name, msccl_file_t *file) {
+coll_status_t msccl_parse(FILE *in, const char *name, FILE *warnings, msccl_file_t *file) {
   *file = (msccl_file_t){.name = name};
-  parser_t parser = {.file = file, .xml = XML_ParserCreate(NULL)};
+  parser_t parser = {.file = file, .warnings = warnings, .xml = XML_ParserCreate(NULL)};
   if (parser.xml == NULL) return base_fail(COLL_ERROR_MEMORY, "no memory to parse XML");
   XML_SetUserData(parser.xml, &parser);
   XML_SetElementHandler(parser.xml, on_start, on_end);
