@@ -10,6 +10,8 @@
 
 extern char **environ;
 
+void ncclParamDumpAll(void); /* not in older headers of NVIDIA, such as 2.28 */
+
 int main(void) {
   ncclComm_t comms[2];
   bool made = ncclCommInitAll(comms, 2, NULL) == ncclSuccess;
