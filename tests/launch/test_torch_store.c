@@ -82,9 +82,9 @@ static void serve(void) {
   take(fd, &request, 1);
   take(fd, &number, sizeof number);
   if (request != 0 || number != 0x3C85F7CE || store.behavior == HANGS_UP) {
-    close(fd); /* first: a store that says nothing in time is an older one */
+    close(fd);                      /* first: a store that says nothing in time is an older one */
     virtual_time_advance(LIMIT_NS); /* or the client tries again */
-    return;
+    pause();                        /* who tries meanwhile is not refused */
   }
   for (;;) {
     take(fd, &request, 1);

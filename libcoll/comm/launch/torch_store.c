@@ -134,12 +134,15 @@ static coll_status_t validate(uint64_t deadline_ns, bool *hangs_up) {
 /* A service in front of the store hangs up until the store is there. */
 static coll_status_t connect_store(uint64_t deadline_ns) {
   dialer_t dialer;
+  bool has_hung_up = false; /* what then is silent is not taken for an older store */
   COLL_TRY(find_store(&dialer));
   for (;;) {
     bool hangs_up = false;
     COLL_TRY(dial(&dialer, deadline_ns));
     coll_status_t status = validate(deadline_ns, &hangs_up);
-    if (!hangs_up || base_clock_now_ns() + RETRY_NS >= deadline_ns) return status;
+    has_hung_up = has_hung_up || hangs_up;
+    if (status == COLL_OK || !has_hung_up) return status;
+    if (base_clock_now_ns() + RETRY_NS >= deadline_ns) return fail_store("hung up");
     dialer_failed(&dialer, "it hung up");
     base_clock_sleep_ns(RETRY_NS);
   }
