@@ -75,8 +75,9 @@ static coll_status_t add_slot(base_handles_t *handles, size_t used, void **objec
   if (mprotect(page, bytes, PROT_READ | PROT_WRITE) != 0) {
     return base_fail_errno(COLL_ERROR_MEMORY, "no memory for more %s", handles->what);
   }
+  /* release: whoever sees the words sees `first` */
   atomic_store_explicit(&handles->used_words, (used + handles->slot_bytes) / WORD_BYTES,
-                        memory_order_relaxed);
+                        memory_order_release);
   *object = slot;
   return COLL_OK;
 }

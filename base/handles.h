@@ -29,8 +29,8 @@ typedef struct base_handles {
   size_t object_bytes;
   const char *what; /* "communicators", for errors */
 
-  /* Written by holders of the lock (handles.c), read by all. Objects were made in so many words of
-   * 8 bytes from `first` on. */
+  /* Written by holders of the lock (handles.c), `first` before `used_words`, and read by all, who
+   * may hold anything. Objects were made in so many words of 8 bytes from `first` on. */
   _Atomic uintptr_t first, used_words;
 
   /* The fields below belong to the holder of the lock. */
@@ -52,8 +52,8 @@ void base_handles_free(base_handles_t *handles, void *object);
 /* Whether there is memory of this kind of objects at the address, so that the first word can be
  * read. */
 static inline bool base_handles_has(const base_handles_t *handles, const void *handle) {
-  /* relaxed: whoever has a handle has it from the thread that made it */
-  uintptr_t used = atomic_load_explicit(&handles->used_words, memory_order_relaxed);
+  /* acquire: with a range that is not empty, the thread sees where it begins */
+  uintptr_t used = atomic_load_explicit(&handles->used_words, memory_order_acquire);
   uintptr_t offset =
       (uintptr_t)handle - atomic_load_explicit(&handles->first, memory_order_relaxed);
   /* rotated, so that an offset that is no multiple of 8 becomes a large number */
