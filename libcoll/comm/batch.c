@@ -9,6 +9,7 @@
 
 #include "base/inline.h"
 #include "base/memory.h"
+#include "comm/combine.h"
 #include "comm/lock.h"
 #include "comm/task.h"
 #include "comm/wait.h"
@@ -24,18 +25,26 @@ static bool has_ticket(const comm_batch_t *batch, const struct coll_comm *comm) 
   return false;
 }
 
+static void unlock(const comm_ticket_t *ticket) {
+  if (ticket->combines) {
+    comm_combine_release(ticket->comm);
+  } else {
+    comm_lock_release(ticket->comm);
+  }
+}
+
 /* A rank that drops a call is out of step with its peers, so the communicator is ended. */
 static void finish_ticket(const comm_ticket_t *ticket, coll_status_t status) {
   comm_lock_take(ticket->comm, ticket->number);
   comm_finish(ticket->comm, status, ticket->comm->rank);
   comm_record_error(ticket->comm, status);
-  comm_lock_release(ticket->comm);
+  unlock(ticket);
   if (ticket->join != NULL) comm_join_end(ticket->join, status);
 }
 
 /* All calls of the ticket are complete. */
 static void release_ticket(comm_ticket_t *ticket) {
-  comm_lock_release(ticket->comm);
+  unlock(ticket);
   if (ticket->join != NULL) comm_join_end(ticket->join, COLL_OK);
   ticket->released = true;
 }
@@ -77,26 +86,14 @@ void comm_batch_order(comm_batch_t *batch) {
   }
 }
 
-/* Whether `later` must wait until `earlier` is complete: sends (and receives) between the same two
- * ranks are FIFO, and one collective runs at a time. */
-static bool must_follow(const comm_call_t *later, const comm_call_t *earlier) {
-  if (later->comm != earlier->comm || later->kind != earlier->kind) return false;
-  return later->kind == COMM_COLLECTIVE ||
-         comm_traits_of(later->shape).root == comm_traits_of(earlier->shape).root;
-}
-
-static bool may_start(const comm_task_t tasks[], size_t index, const comm_ticket_t tickets[],
-                      size_t ticket_count) {
-  struct coll_comm *comm = tasks[index].call->comm;
-  comm_join_t *join = tasks[index].call->join;
+static bool may_start(const comm_task_t *task, const comm_ticket_t tickets[], size_t ticket_count) {
+  struct coll_comm *comm = task->call->comm;
+  comm_join_t *join = task->call->join;
   if (join != NULL && !comm_join_is_open(join)) return false;
   for (size_t i = 0; i < ticket_count; i++) {
     if (tickets[i].comm == comm && !comm_lock_is_mine(comm, tickets[i].number)) return false;
   }
-  for (size_t i = index; i-- > 0;) {
-    if (must_follow(tasks[index].call, tasks[i].call)) return tasks[i].state == COMM_TASK_DONE;
-  }
-  return true;
+  return comm_task_may_start(task);
 }
 
 static coll_status_t advance_one(comm_task_t *task, bool *moved) {
@@ -130,30 +127,58 @@ static void release_complete(const comm_task_t tasks[], size_t count, comm_ticke
   }
 }
 
+/* Runs calls of other threads, too (combine.h). last: the last own task. */
+static coll_status_t advance_others(comm_task_t *last, const comm_ticket_t *ticket,
+                                    comm_wait_t *wait, bool *moved) {
+  if (!ticket->combines || !comm_combine_has_calls(ticket->comm)) return COLL_OK;
+  return comm_combine_advance(last, wait, moved);
+}
+
+static coll_status_t advance_all(comm_task_t tasks[], size_t count, const comm_ticket_t tickets[],
+                                 size_t ticket_count, bool *moved, size_t *done) {
+  *done = 0;
+  for (size_t i = 0; i < count; i++) {
+    comm_task_t *task = &tasks[i];
+    if (task->state == COMM_TASK_WAITING && !may_start(task, tickets, ticket_count)) continue;
+    if (task->state != COMM_TASK_DONE) COLL_TRY(advance_one(task, moved));
+    if (task->state == COMM_TASK_DONE) ++*done;
+  }
+  return COLL_OK;
+}
+
 static coll_status_t run_tasks(comm_task_t tasks[], size_t count, comm_ticket_t tickets[],
                                size_t ticket_count, comm_wait_t *wait) {
-  coll_status_t status = COLL_OK;
-  for (size_t done = 0; done < count;) {
+  for (;;) {
     bool moved = false;
-    done = 0;
-    for (size_t i = 0; i < count; i++) {
-      comm_task_t *task = &tasks[i];
-      if (task->state == COMM_TASK_WAITING && !may_start(tasks, i, tickets, ticket_count)) continue;
-      if (task->state != COMM_TASK_DONE) status = advance_one(task, &moved);
-      if (status != COLL_OK) goto out;
-      if (task->state == COMM_TASK_DONE) done++;
-    }
+    size_t done;
+    COLL_TRY(advance_all(tasks, count, tickets, ticket_count, &moved, &done));
     if (moved) {
       comm_wait_reset(wait);
       release_complete(tasks, count, tickets, ticket_count);
-    } else if (done < count) {
-      status = comm_wait_step(wait, tasks, count);
-      if (status != COLL_OK) goto out;
     }
+    if (done == count) return COLL_OK;
+    COLL_TRY(advance_others(&tasks[count - 1], &tickets[0], wait, &moved));
+    if (!moved) COLL_TRY(comm_wait_step(wait, tasks));
   }
-out:
-  comm_wait_reset(wait);
-  return status;
+}
+
+/* Whether the calls of a batch may run beside those of other threads: they wait for nothing but the
+ * lock of one communicator. */
+static bool is_combinable(const comm_batch_t *batch) {
+  for (size_t i = 0; i < batch->call_count; i++) {
+    if (batch->calls[i].kind == COMM_COLLECTIVE || batch->calls[i].join != NULL) return false;
+  }
+  return batch->ticket_count == 1;
+}
+
+/* Takes the lock for sends and receives, unless another thread completes them. */
+static coll_status_t take_combining(comm_task_t *first, comm_task_t *last, comm_ticket_t *ticket,
+                                    comm_wait_t *wait) {
+  comm_combinable_t calls = {.first = first, .last = last, .ticket = ticket->number};
+  comm_combine_take(&calls, wait, &ticket->released);
+  ticket->combines = true;
+  ticket->number = calls.ticket;
+  return ticket->released ? COLL_OK : comm_failure(ticket->comm);
 }
 
 /* First the communicators whose locks are held: a peer that waits on one of them may block the
@@ -175,9 +200,15 @@ BASE_APART static void finish_incomplete(const comm_task_t tasks[], size_t count
   }
 }
 
-static coll_status_t run_and_close(comm_task_t tasks[], size_t count, comm_ticket_t tickets[],
-                                   size_t ticket_count, comm_wait_t *wait) {
-  coll_status_t status = run_tasks(tasks, count, tickets, ticket_count, wait);
+static coll_status_t run_and_close(comm_batch_t *batch, comm_task_t tasks[], comm_wait_t *wait) {
+  comm_ticket_t *tickets = batch->tickets;
+  size_t count = batch->call_count, ticket_count = batch->ticket_count;
+  coll_status_t status = COLL_OK;
+  if (is_combinable(batch)) {
+    status = take_combining(&tasks[0], &tasks[count - 1], &tickets[0], wait);
+  }
+  if (status == COLL_OK) status = run_tasks(tasks, count, tickets, ticket_count, wait);
+  comm_wait_reset(wait);
   for (size_t i = 0; i < count; i++) comm_task_close(&tasks[i]);
   if (status != COLL_OK) finish_incomplete(tasks, count, tickets, ticket_count, status);
   for (size_t i = 0; i < ticket_count; i++) {
@@ -204,9 +235,12 @@ coll_status_t comm_batch_run(comm_batch_t *batch, bool in_background) {
     comm_batch_drop(batch, status);
     return status;
   }
-  for (size_t i = 0; i < batch->call_count; i++) comm_task_init(&tasks[i], &batch->calls[i]);
+  for (size_t i = 0; i < batch->call_count; i++) {
+    comm_task_init(&tasks[i], &batch->calls[i]);
+    if (i > 0) comm_task_link(&tasks[i - 1], &tasks[i]);
+  }
   comm_wait_t wait = {.in_background = in_background};
-  status = run_and_close(tasks, batch->call_count, batch->tickets, batch->ticket_count, &wait);
+  status = run_and_close(batch, tasks, &wait);
   free(tasks);
   free_batch(batch);
   return status;
@@ -216,7 +250,7 @@ BASE_APART static coll_status_t wait_for_lock(comm_task_t *task, const comm_tick
                                               comm_wait_t *wait) {
   coll_status_t status = COLL_OK;
   while (status == COLL_OK && !comm_lock_is_mine(ticket->comm, ticket->number)) {
-    status = comm_wait_step(wait, task, 1);
+    status = comm_wait_step(wait, task);
   }
   comm_wait_reset(wait);
   return status;
@@ -228,11 +262,26 @@ static coll_status_t advance_until_done(comm_task_t *task, comm_wait_t *wait) {
     COLL_TRY(comm_task_advance(task, &moved));
     if (task->state == COMM_TASK_DONE) return COLL_OK;
     if (moved) comm_wait_reset(wait);
-    if (!moved) COLL_TRY(comm_wait_step(wait, task, 1));
+    if (!moved) COLL_TRY(comm_wait_step(wait, task));
   }
 }
 
-static coll_status_t run_alone(comm_task_t *task, const comm_ticket_t *ticket, comm_wait_t *wait) {
+static coll_status_t run_pair(comm_task_t *task, comm_ticket_t *ticket, comm_wait_t *wait) {
+  COLL_TRY(take_combining(task, task, ticket, wait));
+  if (task->state == COMM_TASK_WAITING) COLL_TRY(comm_task_start(task));
+  while (task->state != COMM_TASK_DONE) {
+    bool moved;
+    COLL_TRY(comm_task_advance(task, &moved));
+    if (task->state == COMM_TASK_DONE) break;
+    COLL_TRY(advance_others(task, ticket, wait, &moved));
+    if (moved) comm_wait_reset(wait);
+    if (!moved) COLL_TRY(comm_wait_step(wait, task));
+  }
+  return COLL_OK;
+}
+
+static coll_status_t run_alone(comm_task_t *task, comm_ticket_t *ticket, comm_wait_t *wait) {
+  if (task->call->kind != COMM_COLLECTIVE) return run_pair(task, ticket, wait);
   if (!comm_lock_is_mine(ticket->comm, ticket->number)) COLL_TRY(wait_for_lock(task, ticket, wait));
   COLL_TRY(comm_task_start(task));
   return advance_until_done(task, wait);
@@ -242,10 +291,10 @@ static coll_status_t close_alone(comm_task_t *task, comm_ticket_t *ticket, comm_
                                  coll_status_t status) {
   comm_wait_reset(wait);
   comm_task_close(task);
-  if (status == COLL_OK) {
-    comm_lock_release(ticket->comm);
-  } else {
+  if (status != COLL_OK) {
     finish_incomplete(task, 1, ticket, 1, status);
+  } else if (!ticket->released) {
+    unlock(ticket);
   }
   return status;
 }

@@ -11,6 +11,7 @@ typedef struct comm_ticket {
   struct coll_comm *comm;
   uint64_t number;
   comm_join_t *join; /* as in comm_call_t */
+  bool combines;     /* its lock is taken by comm_combine_take (combine.h) */
   bool released;     /* all calls on this communicator are complete and its lock is released */
 } comm_ticket_t;
 

@@ -109,6 +109,19 @@ typedef struct comm_progress {
   void *context;
 } comm_progress_t;
 
+/* Sends and receives of several threads (combine.h). */
+typedef struct comm_publication comm_publication_t;
+typedef struct comm_combine {
+  _Atomic(comm_publication_t *) arrivals; /* a stack: pushed by any thread, emptied by the holder */
+  /* Written by any thread that makes a send or receive. */
+  _Atomic(const void *) thread; /* the first one; NULL: none */
+  _Atomic bool by_threads;      /* there were others */
+  /* The fields below belong to the holder of the lock. */
+  bool is_holding; /* by comm_combine_take */
+  uint64_t last_ticket;
+  comm_publication_t *combined, *waiting;
+} comm_combine_t;
+
 /* Links of the list of all communicators of the process (process.h). Guarded by its lock. */
 typedef struct comm_link {
   struct coll_comm *next, *previous;
@@ -141,6 +154,7 @@ struct coll_comm {
   uint64_t sequence;   /* number of collectives begun */
   uint64_t history;    /* digest of these collectives (flight/call.h) */
   comm_pair_t **pairs; /* [2 * peer] receives, [2 * peer + 1] sends; NULL before the first one */
+  comm_combine_t combine;
   comm_plan_t **plans;
   size_t plan_count, plan_capacity;
   comm_cache_entry_t cache[COMM_CACHE_ENTRIES]; /* comm_cache_slot */
@@ -223,6 +237,11 @@ static inline comm_state_t comm_state_of(const struct coll_comm *comm) {
 static inline void comm_set_state(struct coll_comm *comm, comm_state_t state) {
   uint64_t tag = state == COMM_NONE ? 0 : base_fork_tag + state;
   atomic_store_explicit(&comm->tag, tag, memory_order_release);
+}
+
+/* Whether several threads have made sends and receives. */
+static inline bool comm_is_used_by_threads(const struct coll_comm *comm) {
+  return atomic_load_explicit(&comm->combine.by_threads, memory_order_relaxed);
 }
 
 /* Whether a process made it from which this one was forked. Nothing but `process`, `rank` and

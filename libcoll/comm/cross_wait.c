@@ -7,7 +7,6 @@
  */
 #include "comm/cross_wait.h"
 
-#include <dirent.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -41,16 +40,6 @@ static void forget(void) {
   atomic_store_explicit(&idle_workers, 0, memory_order_relaxed);
 }
 BASE_FORK_PART(&lock, forget);
-
-/* The number of threads of this process; 0 if unknown. */
-static int count_threads(void) {
-  int count = 0;
-  DIR *tasks = opendir("/proc/self/task");
-  if (tasks == NULL) return 0;
-  for (const struct dirent *task; (task = readdir(tasks)) != NULL;) count += task->d_name[0] != '.';
-  closedir(tasks);
-  return count;
-}
 
 /* The waits of all threads of the process. */
 typedef struct waits {
@@ -173,7 +162,7 @@ void comm_cross_wait_publish(void) {
   waits_t waits = {.known = true, .polled = true};
   pthread_mutex_lock(&lock);
   int idle = atomic_load_explicit(&idle_workers, memory_order_relaxed);
-  if (waiting_threads + idle == count_threads()) {
+  if (waiting_threads + idle == comm_process_threads()) {
     comm_process_each(add_waits, &waits);
     waits.changes += changes;
     count_rounds(&waits);

@@ -5,6 +5,9 @@
  * moment at which all of them were seen waiting, each has polled all of its inputs and found
  * nothing. A message sent before that moment would have been found.
  *
+ * A rank that waits in sends and receives may be released by a send or receive that another thread
+ * of it makes later (combine.h). Its wait counts only if it publishes that it has no such thread.
+ *
  * A process that waits on another communicator is released by any thread of the process that it
  * waits for. So a cycle either consists of waits on this communicator only, or of processes of
  * which all threads wait (cross_wait.h): that a rank waits here does not show what the streams of
@@ -49,7 +52,7 @@ static bool add_waited(struct coll_comm *comm, int rank, reach_t *reach) {
   flight_standstill_t wait;
   bool waits_for_any = false;
   const flight_wait_t *published = wait_of(comm, rank, reach->across, &wait);
-  if (published == NULL) return false;
+  if (published == NULL || wait.may_be_ended) return false;
   for (int peer = 0; peer < comm->size; peer++) {
     if (!flight_standstill_has(published, peer)) continue;
     waits_for_any = true;

@@ -3,6 +3,7 @@
  */
 #include "comm/process.h"
 
+#include <dirent.h>
 #include <pthread.h>
 
 #include "base/fork.h"
@@ -43,4 +44,13 @@ void comm_process_each(comm_process_visit_t visit, void *context) {
     if (!visit(comm, context)) break;
   }
   pthread_mutex_unlock(&lock);
+}
+
+int comm_process_threads(void) {
+  int count = 0;
+  DIR *tasks = opendir("/proc/self/task");
+  if (tasks == NULL) return 0;
+  for (const struct dirent *task; (task = readdir(tasks)) != NULL;) count += task->d_name[0] != '.';
+  closedir(tasks);
+  return count;
 }

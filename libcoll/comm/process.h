@@ -19,4 +19,7 @@ void comm_process_remove(struct coll_comm *comm);
 typedef bool (*comm_process_visit_t)(struct coll_comm *comm, void *context);
 void comm_process_each(comm_process_visit_t visit, void *context);
 
+/* The number of threads of this process; 0 if unknown. */
+int comm_process_threads(void);
+
 #endif

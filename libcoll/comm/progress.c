@@ -17,10 +17,10 @@ BASE_FORK_PART(NULL, forget);
 /* Its address identifies the thread. */
 static _Thread_local char thread;
 
-bool comm_progress_wanted_by(const comm_task_t tasks[], size_t count) {
-  for (size_t i = 0; i < count; i++) {
-    if (tasks[i].state == COMM_TASK_DONE) continue;
-    const comm_progress_t *progress = &tasks[i].call->comm->progress;
+bool comm_progress_wanted_by(const comm_task_t *tasks) {
+  for (const comm_task_t *task = tasks; task != NULL; task = task->next) {
+    if (task->state == COMM_TASK_DONE) continue;
+    const comm_progress_t *progress = &task->call->comm->progress;
     if (atomic_load_explicit(&progress->is_set, memory_order_relaxed)) return true;
   }
   return false;
@@ -28,8 +28,7 @@ bool comm_progress_wanted_by(const comm_task_t tasks[], size_t count) {
 
 bool comm_progress_waits_on(const struct coll_comm *comm) {
   for (const comm_progress_wait_t *wait = comm_progress_waits; wait != NULL; wait = wait->outer) {
-    for (size_t i = 0; i < wait->task_count; i++) {
-      const comm_task_t *task = &wait->tasks[i];
+    for (const comm_task_t *task = wait->tasks; task != NULL; task = task->next) {
       if (task->state != COMM_TASK_DONE && task->call->comm == comm) return true;
     }
   }
@@ -65,11 +64,11 @@ static void make_known(struct coll_comm *comm) {
   atomic_fetch_add_explicit(&comm_progress_count, is_set ? 1 : -1, memory_order_relaxed);
 }
 
-void comm_progress_call(const comm_task_t tasks[], size_t count) {
-  const comm_progress_wait_t wait = {comm_progress_waits, tasks, count};
-  for (size_t i = 0; i < count; i++) {
-    if (tasks[i].state == COMM_TASK_DONE) continue; /* its communicator may be destroyed */
-    struct coll_comm *comm = tasks[i].call->comm;
+void comm_progress_call(const comm_task_t *tasks) {
+  const comm_progress_wait_t wait = {comm_progress_waits, tasks};
+  for (const comm_task_t *task = tasks; task != NULL; task = task->next) {
+    if (task->state == COMM_TASK_DONE) continue; /* its communicator may be destroyed */
+    struct coll_comm *comm = task->call->comm;
     comm_progress_t *progress = &comm->progress;
     if (!is_due(progress) || !own(progress)) continue;
     comm_progress_waits = &wait;

@@ -13,22 +13,21 @@
 extern _Atomic int comm_progress_count;
 
 /* Whether a task that is not done belongs to a communicator with a callback. */
-bool comm_progress_wanted_by(const comm_task_t tasks[], size_t count);
+bool comm_progress_wanted_by(const comm_task_t *tasks);
 
-BASE_INLINE bool comm_progress_is_wanted(const comm_task_t tasks[], size_t count) {
+BASE_INLINE bool comm_progress_is_wanted(const comm_task_t *tasks) {
   return atomic_load_explicit(&comm_progress_count, memory_order_relaxed) > 0 &&
-         comm_progress_wanted_by(tasks, count);
+         comm_progress_wanted_by(tasks);
 }
 
 /* Calls the callbacks that are due, of the communicators of all tasks that are not done. Of several
  * threads, one calls the callback of a communicator. The transports are not armed. */
-void comm_progress_call(const comm_task_t tasks[], size_t count);
+void comm_progress_call(const comm_task_t *tasks);
 
 /* The waits from whose callbacks this thread is called, innermost first; NULL: none. */
 typedef struct comm_progress_wait {
   const struct comm_progress_wait *outer;
   const comm_task_t *tasks;
-  size_t task_count;
 } comm_progress_wait_t;
 
 extern _Thread_local const comm_progress_wait_t *comm_progress_waits

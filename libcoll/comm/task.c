@@ -297,6 +297,19 @@ static coll_status_t start_pair(comm_task_t *task) {
   return engine_run_begin(task->run, &comm->world, &pair->plan, &pair->program, engine_call);
 }
 
+static bool must_follow(const comm_call_t *later, const comm_call_t *earlier) {
+  if (later->comm != earlier->comm || later->kind != earlier->kind) return false;
+  return later->kind == COMM_COLLECTIVE ||
+         comm_traits_of(later->shape).root == comm_traits_of(earlier->shape).root;
+}
+
+bool comm_task_may_start(const comm_task_t *task) {
+  for (const comm_task_t *earlier = task->previous; earlier != NULL; earlier = earlier->previous) {
+    if (must_follow(task->call, earlier->call)) return earlier->state == COMM_TASK_DONE;
+  }
+  return true;
+}
+
 coll_status_t comm_task_start(comm_task_t *task) {
   assert(task->state == COMM_TASK_WAITING);
   COLL_TRY(comm_failure(task->call->comm));

@@ -17,6 +17,7 @@ typedef enum comm_task_state {
 } comm_task_state_t;
 
 typedef struct comm_task {
+  struct comm_task *next, *previous; /* of the tasks that one thread progresses together */
   const comm_call_t *call;
   comm_task_state_t state;
   uint64_t number; /* number of a collective on its communicator, of a send or receive on its pair;
@@ -36,6 +37,8 @@ typedef struct comm_task {
 } comm_task_t;
 
 static inline void comm_task_init(comm_task_t *task, const comm_call_t *call) {
+  task->next = NULL;
+  task->previous = NULL;
   task->call = call;
   task->state = COMM_TASK_WAITING;
   task->addresses_due = false;
@@ -45,6 +48,11 @@ static inline void comm_task_init(comm_task_t *task, const comm_call_t *call) {
   task->input = call->send;
   task->scaled = NULL;
   task->weighted = false;
+}
+
+static inline void comm_task_link(comm_task_t *task, comm_task_t *next) {
+  task->next = next;
+  next->previous = task;
 }
 
 /* Replaces comm_task_start for a collective that was begun on the fast path with `entry`. */
@@ -57,6 +65,10 @@ static inline void comm_task_resume(comm_task_t *task, comm_cache_entry_t *entry
   task->engine_call = &entry->call;
   task->run = &entry->run;
 }
+
+/* Whether no earlier task must be complete first: sends (and receives) between the same two ranks
+ * are FIFO, and a communicator runs one collective at a time. */
+bool comm_task_may_start(const comm_task_t *task);
 
 /* Start the task when the lock is held; then advance it until its state is DONE. *moved: it made
  * progress. */

@@ -24,12 +24,13 @@
 #define SPIN_LONGEST_NS 250000u
 #define SPIN_INTERVAL_POLLS 16 /* polls between two reads of the clock */
 
-#define YIELD_NS 1000000u     /* a longer yield gave the core to other programs, not to peers */
-#define LOCK_SLEEP_NS 50000u  /* while other threads hold the lock */
-#define WATCH_MANY_SLEEPS 32  /* sleeps between two checks, with several communicators */
-#define SLEEP_NS 10000000u    /* upper bound of the time until a death is detected */
-#define SLEEP_CROWD 64        /* ranks per core for which it is twice as long, and so on */
-#define SLEEP_MANY_NS 200000u /* with several communicators, of which one wakes this thread */
+#define YIELD_NS 1000000u    /* a longer yield gave the core to other programs, not to peers */
+#define LOCK_SLEEP_NS 50000u /* while other threads hold the lock */
+#define WATCH_MANY_SLEEPS 32 /* sleeps between two checks, with several communicators */
+#define SLEEP_NS 10000000u   /* upper bound of the time until a death is detected */
+#define SLEEP_CROWD 64       /* ranks per core for which it is twice as long, and so on */
+/* With several communicators, of which one wakes this thread, or several threads. */
+#define SLEEP_MANY_NS 200000u
 
 /* With a progress callback a sleep consists of naps, between which the callback is called. The
  * kernel adds 50 µs to a nap. */
@@ -43,15 +44,15 @@ void comm_wait_end(comm_wait_t *wait) {
 }
 
 /* *alone: all tasks that are not done belong to one communicator. */
-static const comm_task_t *first_under_way(const comm_task_t tasks[], size_t count, bool *alone) {
+static const comm_task_t *first_under_way(const comm_task_t *tasks, bool *alone) {
   const comm_task_t *first = NULL;
   const struct coll_comm *comm = NULL;
   *alone = true;
-  for (size_t i = 0; i < count; i++) {
-    if (tasks[i].state == COMM_TASK_DONE) continue;
-    if (comm == NULL) comm = tasks[i].call->comm;
-    if (tasks[i].call->comm != comm) *alone = false;
-    if (first == NULL && comm_task_is_under_way(&tasks[i])) first = &tasks[i];
+  for (const comm_task_t *task = tasks; task != NULL; task = task->next) {
+    if (task->state == COMM_TASK_DONE) continue;
+    if (comm == NULL) comm = task->call->comm;
+    if (task->call->comm != comm) *alone = false;
+    if (first == NULL && comm_task_is_under_way(task)) first = task;
   }
   return first;
 }
@@ -75,9 +76,9 @@ static bool is_napping(int naps, uint64_t sleep_ns, struct coll_comm *comm) {
   return naps % (int)(sleep_ns / NAP_LONGEST_NS) != 0 && comm_is_usable(comm);
 }
 
-static coll_status_t sleep_once(comm_wait_t *wait, comm_task_t tasks[], size_t count, bool naps) {
+static coll_status_t sleep_once(comm_wait_t *wait, comm_task_t *tasks, bool naps) {
   bool alone;
-  const comm_task_t *first = first_under_way(tasks, count, &alone);
+  const comm_task_t *first = first_under_way(tasks, &alone);
   if (first == NULL) { /* all tasks wait for locks that other threads hold */
     base_clock_sleep_ns(naps ? NAP_NS : LOCK_SLEEP_NS);
     return COLL_OK;
@@ -89,8 +90,9 @@ static coll_status_t sleep_once(comm_wait_t *wait, comm_task_t tasks[], size_t c
     return COLL_OK;
   }
   if (wait->watch.sleeps == 0 && wait->naps == 0) {
-    COLL_TRY(comm_watch_tasks(&wait->watch, tasks, count));
+    COLL_TRY(comm_watch_tasks(&wait->watch, tasks));
   }
+  if (comm_is_used_by_threads(first->call->comm)) alone = false; /* none of them wakes this one */
   uint64_t longest_ns = alone ? sleep_ns(first->call->comm) : SLEEP_MANY_NS;
   if (naps) {
     nap(wait->transport);
@@ -102,15 +104,14 @@ static coll_status_t sleep_once(comm_wait_t *wait, comm_task_t tasks[], size_t c
   if (naps && is_napping(++wait->naps, longest_ns, first->call->comm)) return COLL_OK;
   wait->watch.sleeps++;
   if (!alone && wait->watch.sleeps % WATCH_MANY_SLEEPS != 0) return COLL_OK;
-  return comm_watch_tasks(&wait->watch, tasks, count);
+  return comm_watch_tasks(&wait->watch, tasks);
 }
 
 /* The communicator of the first task that is not done. Other communicators must not be accessed
  * without their locks. */
-static const struct coll_comm *first_comm(const comm_task_t tasks[], size_t count) {
-  size_t i = 0;
-  while (i + 1 < count && tasks[i].state == COMM_TASK_DONE) i++;
-  return tasks[i].call->comm;
+static const struct coll_comm *first_comm(const comm_task_t *tasks) {
+  while (tasks->next != NULL && tasks->state == COMM_TASK_DONE) tasks = tasks->next;
+  return tasks->call->comm;
 }
 
 /* Whether a yield may bring progress sooner than a sleep. A background thread would yield a whole
@@ -135,10 +136,10 @@ static int yield_later_polls(const comm_task_t *task) {
 }
 
 /* Polls before the core is yielded to other ranks on it, by the transport's hint. */
-static int polls_by_hint(comm_wait_t *wait, const comm_task_t tasks[], size_t count) {
+static int polls_by_hint(comm_wait_t *wait, const comm_task_t *tasks) {
   bool alone;
   uint64_t progress, missing;
-  const comm_task_t *first = first_under_way(tasks, count, &alone);
+  const comm_task_t *first = first_under_way(tasks, &alone);
   if (first == NULL || !alone || !comm_task_progress(first, &progress, &missing)) return 0;
   transport_t *local = first->call->comm->local;
   wait->hinted_transport = local;
@@ -159,10 +160,10 @@ static int polls_after_one(comm_wait_t *wait, int spin_limit) {
   return now_ns - wait->spinning_since_ns < SPIN_LONGEST_NS ? count : spin_limit;
 }
 
-coll_status_t comm_wait_step(comm_wait_t *wait, comm_task_t tasks[], size_t count) {
-  const struct coll_comm *comm = first_comm(tasks, count);
-  bool calls_back = comm_progress_is_wanted(tasks, count);
-  if (calls_back && !wait->armed) comm_progress_call(tasks, count);
+coll_status_t comm_wait_step(comm_wait_t *wait, comm_task_t *tasks) {
+  const struct coll_comm *comm = first_comm(tasks);
+  bool calls_back = comm_progress_is_wanted(tasks);
+  if (calls_back && !wait->armed) comm_progress_call(tasks);
   int spin_limit = wait->in_background ? BACKGROUND_POLLS : comm_yield_polls(comm);
   if (wait->poll_count < spin_limit) {
     wait->poll_count = polls_after_one(wait, spin_limit);
@@ -172,7 +173,7 @@ coll_status_t comm_wait_step(comm_wait_t *wait, comm_task_t tasks[], size_t coun
   bool again = wait->hint_polls_max > 0 && wait->hint_polls % HINT_INTERVAL_POLLS == 0;
   if (comm->spin_limit == 0 && (!wait->hint_is_current || again)) {
     wait->hint_is_current = true;
-    wait->hint_polls_max = polls_by_hint(wait, tasks, count);
+    wait->hint_polls_max = polls_by_hint(wait, tasks);
   }
   if (wait->hint_polls < wait->hint_polls_max) {
     wait->hint_polls++;
@@ -185,5 +186,5 @@ coll_status_t comm_wait_step(comm_wait_t *wait, comm_task_t tasks[], size_t coun
     comm_yield(comm, wait->hinted_transport);
     return COLL_OK;
   }
-  return sleep_once(wait, tasks, count, calls_back);
+  return sleep_once(wait, tasks, calls_back);
 }

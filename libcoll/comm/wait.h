@@ -31,7 +31,8 @@ static inline void comm_wait_reset(comm_wait_t *wait) {
   if (wait->poll_count > 0 || wait->hint_is_current) comm_wait_end(wait);
 }
 
-/* No task made progress: waits a little. Fails as comm_watch_tasks does. */
-coll_status_t comm_wait_step(comm_wait_t *wait, comm_task_t tasks[], size_t count);
+/* None of the tasks, of which `tasks` is the first, made progress: waits a little. Fails as
+ * comm_watch_tasks does. */
+coll_status_t comm_wait_step(comm_wait_t *wait, comm_task_t *tasks);
 
 #endif

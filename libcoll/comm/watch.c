@@ -5,6 +5,7 @@
 #include "comm/watch.h"
 
 #include "base/clock.h"
+#include "comm/combine.h"
 #include "comm/cross_wait.h"
 #include "comm/deadlock.h"
 #include "comm/hang.h"
@@ -52,16 +53,21 @@ static void show(comm_watch_t *watch, struct coll_comm *comm) {
   watch->shown_ns = now_ns;
 }
 
+/* Before the first sleep there is no time for an exact answer. */
+static bool may_be_ended(const comm_watch_t *watch, const struct coll_comm *comm) {
+  if (watch->sleeps == 0) return comm->combine.is_holding;
+  return comm_combine_may_be_ended(comm, base_clock_now_ns() - watch->begin_ns);
+}
+
 /* Publishes this rank's wait on one communicator. The first of its tasks under way names the call;
  * the set of ranks is the union over all of them. */
-static void publish(comm_watch_t *watch, struct coll_comm *comm, comm_task_t tasks[],
-                    size_t count) {
+static void publish(comm_watch_t *watch, struct coll_comm *comm, comm_task_t *tasks) {
   comm_task_t *first = NULL;
   base_ranks_clear(&comm->waits_for);
-  for (size_t i = 0; i < count; i++) {
-    if (tasks[i].call->comm != comm || !comm_task_is_under_way(&tasks[i])) continue;
-    if (first == NULL) first = &tasks[i];
-    comm_task_waits_for(&tasks[i], &comm->waits_for);
+  for (comm_task_t *task = tasks; task != NULL; task = task->next) {
+    if (task->call->comm != comm || !comm_task_is_under_way(task)) continue;
+    if (first == NULL) first = task;
+    comm_task_waits_for(task, &comm->waits_for);
   }
   bool collective = first->call->kind == COMM_COLLECTIVE;
   if (watch->begin_ns == 0) watch->begin_ns = base_clock_now_ns();
@@ -70,6 +76,7 @@ static void publish(comm_watch_t *watch, struct coll_comm *comm, comm_task_t tas
                                     .history = comm->history,
                                     .number = first->number,
                                     .call = first->id,
+                                    .may_be_ended = may_be_ended(watch, comm),
                                     .peers = comm->waits_for.words,
                                     .words = base_ranks_words(comm->size)};
   first->published = true;
@@ -80,8 +87,7 @@ static void publish(comm_watch_t *watch, struct coll_comm *comm, comm_task_t tas
 
 void comm_watch_end(comm_watch_t *watch) {
   comm_cross_wait_end();
-  for (size_t i = 0; i < watch->task_count; i++) {
-    comm_task_t *task = &watch->tasks[i];
+  for (comm_task_t *task = watch->tasks; task != NULL; task = task->next) {
     if (!task->published) continue; /* its communicator may be destroyed */
     struct coll_comm *comm = task->call->comm;
     task->published = false;
@@ -222,25 +228,24 @@ static coll_status_t compare_calls(const comm_watch_t *watch, struct coll_comm *
 /* ---- watching -------------------------------------------------------------------------------*/
 
 /* The communicator's collective under way, or NULL; there is at most one. */
-static const comm_task_t *collective_of(const struct coll_comm *comm, const comm_task_t tasks[],
-                                        size_t count) {
-  for (size_t i = 0; i < count; i++) {
-    if (tasks[i].call->comm == comm && tasks[i].call->kind == COMM_COLLECTIVE &&
-        comm_task_is_under_way(&tasks[i])) {
-      return &tasks[i];
+static const comm_task_t *collective_of(const struct coll_comm *comm, const comm_task_t *tasks) {
+  for (const comm_task_t *task = tasks; task != NULL; task = task->next) {
+    if (task->call->comm == comm && task->call->kind == COMM_COLLECTIVE &&
+        comm_task_is_under_way(task)) {
+      return task;
     }
   }
   return NULL;
 }
 
-static coll_status_t watch_comm(comm_watch_t *watch, struct coll_comm *comm, comm_task_t tasks[],
-                                size_t count, bool *lost) {
+static coll_status_t watch_comm(comm_watch_t *watch, struct coll_comm *comm, comm_task_t *tasks,
+                                bool *lost) {
   coll_status_t status = comm_failure(comm);
   if (status != COLL_OK) return comm_finish(comm, status, comm->rank);
-  publish(watch, comm, tasks, count);
+  publish(watch, comm, tasks);
   if (watch->sleeps > 0) { /* before the first sleep there was only one poll */
     bool all_peers = watch->suspected_comm != NULL || checks_all_peers(comm, watch->sleeps);
-    const comm_task_t *collective = all_peers ? collective_of(comm, tasks, count) : NULL;
+    const comm_task_t *collective = all_peers ? collective_of(comm, tasks) : NULL;
     COLL_TRY(check_waited(watch, comm, lost));
     if (collective != NULL && !*lost) COLL_TRY(check_needed(watch, comm, collective, lost));
     if (*lost) return COLL_OK;
@@ -254,23 +259,20 @@ static coll_status_t watch_comm(comm_watch_t *watch, struct coll_comm *comm, com
 }
 
 /* Whether an earlier task is under way on the same communicator. */
-static bool is_watched(const comm_task_t tasks[], size_t index) {
-  for (size_t i = index; i-- > 0;) {
-    if (tasks[i].call->comm == tasks[index].call->comm && comm_task_is_under_way(&tasks[i])) {
-      return true;
-    }
+static bool is_watched(const comm_task_t *task) {
+  for (const comm_task_t *earlier = task->previous; earlier != NULL; earlier = earlier->previous) {
+    if (earlier->call->comm == task->call->comm && comm_task_is_under_way(earlier)) return true;
   }
   return false;
 }
 
-coll_status_t comm_watch_tasks(comm_watch_t *watch, comm_task_t tasks[], size_t count) {
+coll_status_t comm_watch_tasks(comm_watch_t *watch, comm_task_t *tasks) {
   bool lost = false;
   if (watch->tasks == NULL) comm_cross_wait_begin();
   watch->tasks = tasks;
-  watch->task_count = count;
-  for (size_t i = 0; i < count && !lost; i++) {
-    if (!comm_task_is_under_way(&tasks[i]) || is_watched(tasks, i)) continue;
-    COLL_TRY(watch_comm(watch, tasks[i].call->comm, tasks, count, &lost));
+  for (const comm_task_t *task = tasks; task != NULL && !lost; task = task->next) {
+    if (!comm_task_is_under_way(task) || is_watched(task)) continue;
+    COLL_TRY(watch_comm(watch, task->call->comm, tasks, &lost));
   }
   if (!lost) watch->suspected_comm = NULL;
   if (!lost) watch->turns++;

@@ -13,9 +13,8 @@ typedef struct comm_watch {
   int sleeps;                       /* since the last progress */
   struct coll_comm *suspected_comm; /* its suspected_peer was found lost once; NULL: none */
   int suspected_peer;
-  comm_task_t *tasks; /* their waits are published; NULL: none */
-  size_t task_count;
-  unsigned turns; /* checks so far, but for those that found a peer lost */
+  comm_task_t *tasks; /* the waits of these are published; NULL: none */
+  unsigned turns;     /* checks so far, but for those that found a peer lost */
   /* With many ranks, where the next checks of peers begin, in the order of watch.c. */
   int next_waited, next_needed;
   uint64_t begin_ns; /* when the wait was first published */
@@ -25,7 +24,7 @@ typedef struct comm_watch {
 /* Called before the first sleep and after each sleep without progress. Fails, after it ended the
  * communicator, with that communicator's failure, with COLL_ERROR_RANK_LOST if a peer died, with
  * COLL_ERROR_MISMATCH (coll.h defines a mismatch), or with COLL_ERROR_TIMEOUT (hang.h). */
-coll_status_t comm_watch_tasks(comm_watch_t *watch, comm_task_t tasks[], size_t count);
+coll_status_t comm_watch_tasks(comm_watch_t *watch, comm_task_t *tasks);
 
 /* The tasks made progress: withdraws the published waits. */
 void comm_watch_end(comm_watch_t *watch);

@@ -75,6 +75,7 @@ static void write_wait(flight_wait_t *to, const flight_standstill_t *wait) {
 
 void flight_wait_publish(flight_recorder_t *own, const flight_standstill_t *wait) {
   flight_wait_t *to = &own->wait;
+  atomic_store_explicit(&to->may_be_ended, wait->may_be_ended, memory_order_release);
   if (is_published(to, wait)) {
     atomic_fetch_add_explicit(&to->polls, 1, memory_order_release);
     return;
@@ -140,6 +141,7 @@ bool flight_standstill_read(const flight_wait_t *from, flight_standstill_t *wait
       .call = {atomic_load_explicit(&from->what, memory_order_acquire),
                atomic_load_explicit(&from->count, memory_order_acquire)},
       .polls = atomic_load_explicit(&from->polls, memory_order_acquire),
+      .may_be_ended = atomic_load_explicit(&from->may_be_ended, memory_order_acquire) != 0,
       .changes = changes};
   return flight_standstill_is(from, changes);
 }

@@ -36,10 +36,12 @@ _Static_assert(sizeof(flight_entry_t) == 64, "an entry is one cache line");
  * and after reading has read one wait. */
 typedef struct flight_wait {
   _Atomic uint32_t waiting;
-  _Atomic uint32_t calls_back; /* the owner has a progress callback, which may make calls of other
-                                  communicators while the owner waits; not part of a single wait */
+  /* The owner has a progress callback, which may make calls of other communicators while the owner
+   * waits; not part of a single wait. */
+  _Atomic uint32_t calls_back;
+  _Atomic uint32_t may_be_ended; /* by a call that another thread of the owner makes later */
   _Atomic uint64_t changes;
-  _Atomic uint64_t polls;       /* how often the owner found nothing new since `waiting` was set */
+  _Atomic uint64_t polls;       /* how often the owner has since found nothing new */
   _Atomic uint64_t begin_ns;    /* CLOCK_MONOTONIC */
   _Atomic uint64_t collectives; /* number of collectives begun: 1 + the number of the latest one */
   _Atomic uint64_t history;     /* digest of all collectives before the latest one */
@@ -99,7 +101,7 @@ static inline uint64_t flight_completed(const flight_recorder_t *of) {
  * FLIGHT_DIRECTORY_OFFSET of that memory, and is written once, before the memory is passed to the
  * ranks. */
 #define FLIGHT_DIRECTORY_OFFSET 64
-#define FLIGHT_MAGIC UINT64_C(0x33746867696c6663) /* "cflight3"; changes with the layout */
+#define FLIGHT_MAGIC UINT64_C(0x34746867696c6663) /* "cflight4"; changes with the layout */
 
 typedef struct flight_directory {
   uint64_t magic;
@@ -114,6 +116,7 @@ typedef struct flight_standstill {
   uint64_t collectives, history;
   uint64_t number;
   flight_call_t call;    /* count without history */
+  bool may_be_ended;     /* by a call that another thread of the rank makes later */
   const uint64_t *peers; /* bit set of ranks, [words]; input only, not read back */
   size_t words;
   uint64_t changes, polls; /* output only */

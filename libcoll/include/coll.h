@@ -143,9 +143,8 @@ typedef struct coll_comm_config {
 /* ---- communicators ------------------------------------------------------------------------------
  * Creation, splitting and destruction are collective: every rank calls them. The caller owns a
  * communicator until it calls coll_comm_destroy. Calls on one communicator run in the order in
- * which they were made, also from several threads or streams. If the limit of open files may be too
- * low for the number of ranks, creation raises the process's soft limit, at most to the hard limit.
- */
+ * which they were made, also from several threads or streams; but sends and receives that follow
+ * each other run at once. If the soft limit of open files may be too low, creation raises it. */
 
 /* Creates a unique id and starts its rendezvous server: a thread of this process that listens on a
  * TCP port of COLL_INTERFACE_ADDRESS (default: the loopback address), or at all addresses, if that
@@ -292,13 +291,15 @@ COLL_API coll_status_t coll_comm_destroy(coll_comm_t comm);
  * After a mismatch every rank gets COLL_ERROR_MISMATCH with a text that names both calls. It is
  * returned by the call itself, or, if that has already returned (a small send, the root of a
  * broadcast), by the next call, coll_comm_error or coll_comm_destroy. Waiting ranks compare their
- * calls when they first sleep, within some 10 ms; detecting (c) and (e) takes some 30 ms. A rank
- * that has already destroyed the communicator gets no error.
+ * calls when they first sleep, within some 10 ms; detecting (c) and (e) takes some 30 ms, or
+ * COLL_HANG_MS for (c) if a rank in a send or receive is of a process with several threads: another
+ * one may make the call that is missing, and if several have sent or received, (c) is not detected.
+ * A rank that has already destroyed the communicator gets no error.
  *
  * A send does not wait for its receive while at most 64 messages of at most 256 KiB in total are
- * unreceived from this rank to that peer. Beyond that, a send may wait until some of them are
- * received. Any collective may wait until any other rank makes its call. So a send within the limit
- * followed by a collective matches the collective followed by the receive. */
+ * unreceived from this rank to that peer. Beyond that, it may wait until some are. Any collective
+ * may wait until any other rank makes its call. So a send within the limit followed by a collective
+ * matches the collective followed by the receive. */
 
 /* ---- collectives --------------------------------------------------------------------------------
  * Counts are in elements of dtype. n is the size of the communicator. A call does not write to its
@@ -374,9 +375,8 @@ COLL_API coll_status_t coll_alltoallv(const void *send, const size_t send_counts
                                       coll_dtype_t dtype, coll_comm_t comm, coll_stream_t stream);
 COLL_API coll_status_t coll_barrier(coll_comm_t comm, coll_stream_t stream);
 
-/* Point-to-point communication. The sends and receives between two ranks match in order; counts and
- * dtypes must be equal on both sides. A send may return before the receive is called. Inside a
- * group, a rank may send to itself. */
+/* Sends to one rank, and receives from it, match in order; counts and dtypes must be equal on both
+ * sides. A send may return before the receive is called. A rank may send to itself in a group. */
 COLL_API coll_status_t coll_send(const void *send, size_t count, coll_dtype_t dtype, int peer,
                                  coll_comm_t comm, coll_stream_t stream);
 COLL_API coll_status_t coll_recv(void *recv, size_t count, coll_dtype_t dtype, int peer,

@@ -28,6 +28,12 @@ static char large[HARNESS_RANKS_MAX][LARGE];
 static unsigned most_ms = 20000;
 static bool prints_times;
 
+/* Of a process with several threads, a wait for sends and receives counts after this limit: another
+ * thread might end it. */
+static void report_soon(void) {
+  setenv("COLL_HANG_MS", "300", 1);
+}
+
 /* The call was refused in time, and the sentence names `words`. */
 static int check_refused(const party_rank_t *self, coll_status_t status, uint64_t begin_ns,
                          const char *words) {
@@ -50,11 +56,11 @@ static int receive_in_a_ring(party_rank_t *self) {
   return check_refused(self, status, begin_ns, "recv(float32, count 1, from rank 1)");
 }
 
-Test(deadlock, of_receives_in_a_ring) {
+Test(deadlock, of_receives_in_a_ring, .init = report_soon) {
   for (int size = 2; size <= 5; size++) PARTY_RUN(size, TIMEOUT_MS, receive_in_a_ring, NULL);
 }
 
-Test(timing_deadlock, is_reported_in_time) {
+Test(timing_deadlock, is_reported_in_time, .init = report_soon) {
   most_ms = 2000;
   prints_times = true;
   PARTY_RUN(3, TIMEOUT_MS, receive_in_a_ring, NULL);
@@ -68,7 +74,7 @@ static int send_in_a_ring(party_rank_t *self) {
   return check_refused(self, status, begin_ns, "send(int8, count 1000000, to rank 1)");
 }
 
-Test(deadlock, of_large_sends_in_a_ring) {
+Test(deadlock, of_large_sends_in_a_ring, .init = report_soon) {
   for (int size = 2; size <= 5; size += 3) PARTY_RUN(size, TIMEOUT_MS, send_in_a_ring, NULL);
 }
 
@@ -84,7 +90,7 @@ static int receive_before_the_collective(party_rank_t *self) {
   return check_refused(self, status, begin_ns, "recv(float32, count 1, from rank");
 }
 
-Test(deadlock, of_a_receive_and_a_collective) {
+Test(deadlock, of_a_receive_and_a_collective, .init = report_soon) {
   for (int size = 2; size <= 5; size++) {
     PARTY_RUN(size, TIMEOUT_MS, receive_before_the_collective, NULL);
   }
@@ -104,7 +110,7 @@ static int group_of_receives(party_rank_t *self) {
   return check_refused(self, status, begin_ns, "recv(float32, count 1, from rank");
 }
 
-Test(deadlock, of_groups) {
+Test(deadlock, of_groups, .init = report_soon) {
   for (int size = 3; size <= 4; size++) PARTY_RUN(size, TIMEOUT_MS, group_of_receives, NULL);
 }
 
@@ -117,7 +123,7 @@ static int receive_from_oneself(party_rank_t *self) {
   return check_refused(self, coll_group_end(), begin_ns, "recv(float32, count 1, from rank");
 }
 
-Test(deadlock, of_a_receive_from_oneself) {
+Test(deadlock, of_a_receive_from_oneself, .init = report_soon) {
   PARTY_RUN(2, TIMEOUT_MS, receive_from_oneself, NULL);
 }
 
