@@ -12,8 +12,7 @@
 
 #define SLOTS_MAX ((size_t)1 << 16)
 #define SLOTS_MIN ((size_t)1 << 11)
-#define LINE_BYTES 64
-#define WORD_BYTES sizeof(uint64_t)
+#define LINE_SHIFT 6 /* of a cache line */
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/lsan_interface.h>
@@ -35,18 +34,29 @@ static size_t page_bytes(void) {
   return (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Large objects have pages of their own, which go back to the kernel. */
-static size_t slot_bytes_of(size_t object_bytes) {
-  return round_up(object_bytes, object_bytes > page_bytes() / 2 ? page_bytes() : LINE_BYTES);
+/* Of a slot: its size is a power of two, so that base_handles_tag divides by a shift. */
+static unsigned shift_for(size_t object_bytes) {
+  unsigned shift = LINE_SHIFT;
+  while ((size_t)1 << shift < object_bytes) shift++;
+  return shift;
+}
+
+static size_t slot_bytes_of(const base_handles_t *handles) {
+  return (size_t)1 << atomic_load_explicit(&handles->shift, memory_order_relaxed);
+}
+
+static size_t used_slots(const base_handles_t *handles) {
+  return atomic_load_explicit(&handles->used, memory_order_relaxed);
 }
 
 /* Addresses alone; fewer where the process may not have so many. */
 static coll_status_t reserve(base_handles_t *handles) {
-  size_t slot_bytes = slot_bytes_of(handles->object_bytes), count = SLOTS_MAX;
+  unsigned shift = shift_for(handles->object_bytes);
+  size_t count = SLOTS_MAX;
   void *memory = MAP_FAILED;
   for (; memory == MAP_FAILED && count >= SLOTS_MIN; count /= 2) {
-    memory = mmap(NULL, count * slot_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                  -1, 0);
+    memory =
+        mmap(NULL, count << shift, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory != MAP_FAILED) break;
   }
   if (memory == MAP_FAILED) {
@@ -55,29 +65,30 @@ static coll_status_t reserve(base_handles_t *handles) {
   coll_status_t status =
       base_alloc(count, sizeof *handles->slots, handles->what, (void **)&handles->slots);
   if (status != COLL_OK) {
-    munmap(memory, count * slot_bytes);
+    munmap(memory, count << shift);
     return status;
   }
-  handles->slot_bytes = slot_bytes;
   handles->slot_count = count;
+  atomic_store_explicit(&handles->shift, shift, memory_order_relaxed);
   atomic_store_explicit(&handles->first, (uintptr_t)memory, memory_order_relaxed);
   return COLL_OK;
 }
 
 static char *slot_at(const base_handles_t *handles, size_t index) {
   uintptr_t first = atomic_load_explicit(&handles->first, memory_order_relaxed);
-  return (char *)first + index * handles->slot_bytes;
+  return (char *)first + index * slot_bytes_of(handles);
 }
 
-static coll_status_t add_slot(base_handles_t *handles, size_t used, void **object) {
-  char *slot = slot_at(handles, used / handles->slot_bytes), *page = slot - used % page_bytes();
-  size_t bytes = round_up(used % page_bytes() + handles->slot_bytes, page_bytes());
-  if (mprotect(page, bytes, PROT_READ | PROT_WRITE) != 0) {
+static coll_status_t add_slot(base_handles_t *handles, void **object) {
+  size_t used = used_slots(handles), slot_bytes = slot_bytes_of(handles);
+  size_t in_page = used * slot_bytes % page_bytes();
+  char *slot = slot_at(handles, used);
+  if (mprotect(slot - in_page, round_up(in_page + slot_bytes, page_bytes()),
+               PROT_READ | PROT_WRITE) != 0) {
     return base_fail_errno(COLL_ERROR_MEMORY, "no memory for more %s", handles->what);
   }
-  /* release: whoever sees the words sees `first` */
-  atomic_store_explicit(&handles->used_words, (used + handles->slot_bytes) / WORD_BYTES,
-                        memory_order_release);
+  /* release: whoever sees the slot sees `first` and `shift` */
+  atomic_store_explicit(&handles->used, used + 1, memory_order_release);
   *object = slot;
   return COLL_OK;
 }
@@ -89,13 +100,24 @@ static void *take_oldest(base_handles_t *handles) {
   return slot_at(handles, index);
 }
 
+/* Other threads may read the tag meanwhile. Large objects have pages of their own, which go back to
+ * the kernel. */
+static void clear(base_handles_t *handles, void *object) {
+  atomic_store_explicit((base_handle_tag_t *)object, 0, memory_order_release);
+  size_t bytes = slot_bytes_of(handles);
+  if (bytes % page_bytes() == 0) {
+    /* private and anonymous, so it reads as zeros from now on */
+    (void)madvise(object, bytes, MADV_DONTNEED);
+  } else {
+    memset((char *)object + sizeof(base_handle_tag_t), 0, bytes - sizeof(base_handle_tag_t));
+  }
+}
+
 static coll_status_t take(base_handles_t *handles, void **object) {
   if (handles->slot_count == 0) COLL_TRY(reserve(handles));
-  size_t used = WORD_BYTES * atomic_load_explicit(&handles->used_words, memory_order_relaxed);
   bool is_old = handles->freed > 0 &&
                 handles->made - handles->slots[handles->oldest].freed_at >= HANDLES_BEFORE_REUSE;
-  if (!is_old && used < handles->slot_count * handles->slot_bytes)
-    return add_slot(handles, used, object);
+  if (!is_old && used_slots(handles) < handles->slot_count) return add_slot(handles, object);
   if (handles->freed > 0) {
     *object = take_oldest(handles);
     return COLL_OK;
@@ -118,14 +140,9 @@ coll_status_t base_handles_new(base_handles_t *handles, void **object) {
 void base_handles_free(base_handles_t *handles, void *object) {
   if (object == NULL) return;
   pthread_mutex_lock(&lock);
-  size_t index = (size_t)((char *)object - slot_at(handles, 0)) / handles->slot_bytes;
+  size_t index = (size_t)((char *)object - slot_at(handles, 0)) / slot_bytes_of(handles);
   NOT_SEARCHED(object, handles->object_bytes);
-  if (handles->slot_bytes % page_bytes() == 0) {
-    /* private and anonymous, so it reads as zeros from now on */
-    (void)madvise(object, handles->slot_bytes, MADV_DONTNEED);
-  } else {
-    memset(object, 0, handles->slot_bytes);
-  }
+  clear(handles, object);
   handles->slots[index] = (base_handle_slot_t){.freed_at = handles->made};
   if (handles->freed++ == 0) {
     handles->oldest = (uint32_t)index;

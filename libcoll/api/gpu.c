@@ -105,7 +105,7 @@ static pthread_once_t own_once = PTHREAD_ONCE_INIT;
 
 static void make_own_streams(void) {
   for (int device = 0; device < OWN_STREAMS; device++) {
-    own_streams[device].base = api_stream_begin(API_STREAM_GPU);
+    api_stream_begin(&own_streams[device].base, API_STREAM_GPU);
     own_streams[device].on = (comm_gpu_stream_t){.is_own = true, .device = device};
   }
 }
@@ -207,7 +207,7 @@ coll_status_t coll_stream_from_cuda(void *cuda_stream, coll_stream_t *stream) {
   COLL_TRY(check_contexts(driver, context, device, cuda_stream));
   COLL_TRY(base_handles_new(&api_gpu_streams, (void **)&made));
   made->on = (comm_gpu_stream_t){.device = device, .stream = cuda_stream};
-  made->base = api_stream_begin(API_STREAM_GPU);
+  api_stream_begin(&made->base, API_STREAM_GPU);
   *stream = &made->base;
   return COLL_OK;
 }

@@ -16,7 +16,7 @@
 #define REGISTRATION 141 /* the number of its tag (base/fork.h) */
 
 struct coll_registration {
-  uint64_t tag;
+  base_handle_tag_t tag;
 };
 
 static base_handles_t registrations = BASE_HANDLES(struct coll_registration, "registrations");
@@ -64,7 +64,7 @@ coll_status_t coll_mem_register(coll_comm_t comm, void *ptr, size_t bytes,
                      handle == NULL ? "handle" : "ptr");
   }
   COLL_TRY(base_handles_new(&registrations, (void **)&made));
-  made->tag = base_fork_tag + REGISTRATION;
+  atomic_store_explicit(&made->tag, base_fork_tag + REGISTRATION, memory_order_release);
   *handle = made;
   return COLL_OK;
 }
@@ -92,9 +92,9 @@ coll_status_t coll_window_destroy(coll_window_t window) {
 
 coll_status_t coll_mem_deregister(coll_registration_t handle) {
   if (handle == NULL) return COLL_OK;
-  bool is_there = base_handles_has(&registrations, handle);
-  if (is_there && base_fork_inherited(handle->tag) == REGISTRATION) return COLL_OK;
-  if (!is_there || handle->tag != base_fork_tag + REGISTRATION) {
+  uint64_t tag = base_handles_tag(&registrations, handle);
+  if (base_fork_inherited(tag) == REGISTRATION) return COLL_OK;
+  if (tag != base_fork_tag + REGISTRATION) {
     return base_fail(COLL_ERROR_INVALID,
                      "coll_mem_deregister: %p is not a registration, or it was deregistered "
                      "already: use what coll_mem_register set",

@@ -32,23 +32,21 @@ static host_stream_t *host(coll_stream_t stream) {
   return (host_stream_t *)(void *)stream;
 }
 
-struct coll_stream api_stream_begin(api_stream_kind_t kind) {
-  return (struct coll_stream){.tag = base_fork_tag + kind, .process = getpid()};
+void api_stream_begin(struct coll_stream *stream, api_stream_kind_t kind) {
+  stream->process = getpid();
+  atomic_store_explicit(&stream->tag, base_fork_tag + kind, memory_order_release);
 }
 
 static bool is_inherited(coll_stream_t stream) {
-  bool is_there =
-      base_handles_has(&api_host_streams, stream) || base_handles_has(&api_gpu_streams, stream);
-  if (!is_there) return false;
-  int kind = base_fork_inherited(stream->tag);
-  return kind == API_STREAM_HOST || kind == API_STREAM_GPU;
+  return base_fork_inherited(base_handles_tag(&api_host_streams, stream)) == API_STREAM_HOST ||
+         base_fork_inherited(base_handles_tag(&api_gpu_streams, stream)) == API_STREAM_GPU;
 }
 
 coll_status_t api_stream_check(coll_stream_t stream) {
-  bool on_host = base_handles_has(&api_host_streams, stream);
-  bool on_gpu = base_handles_has(&api_gpu_streams, stream);
-  if (on_host && api_stream_is(stream, API_STREAM_HOST)) return COLL_OK;
-  if (on_gpu && api_stream_is(stream, API_STREAM_GPU)) return COLL_OK;
+  if (base_handles_tag(&api_host_streams, stream) == base_fork_tag + API_STREAM_HOST ||
+      base_handles_tag(&api_gpu_streams, stream) == base_fork_tag + API_STREAM_GPU) {
+    return COLL_OK;
+  }
   if (is_inherited(stream)) {
     return base_fork_fail("the stream", stream->process, "a forked process makes its own");
   }
@@ -190,7 +188,7 @@ coll_status_t coll_stream_create(coll_stream_t *stream) {
   host_stream_t *made = NULL;
   if (stream == NULL) return base_fail(COLL_ERROR_INVALID, "coll_stream_create: stream is NULL");
   COLL_TRY(base_handles_new(&api_host_streams, (void **)&made));
-  made->base = api_stream_begin(API_STREAM_HOST);
+  api_stream_begin(&made->base, API_STREAM_HOST);
   made->last = &made->first;
   pthread_mutex_init(&made->lock, NULL);
   pthread_cond_init(&made->changed, NULL);

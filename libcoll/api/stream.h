@@ -19,8 +19,8 @@ typedef enum api_stream_kind { API_STREAM_HOST = 128, API_STREAM_GPU } api_strea
 
 /* Every stream begins with this; what follows depends on its kind. */
 struct coll_stream {
-  uint64_t tag;  /* of an api_stream_kind_t; 0: destroyed */
-  pid_t process; /* that made it */
+  base_handle_tag_t tag; /* of an api_stream_kind_t; 0: destroyed */
+  pid_t process;         /* that made it */
 };
 
 /* Where the streams of each kind are that users hold. */
@@ -28,13 +28,13 @@ extern base_handles_t api_host_streams, api_gpu_streams;
 
 /* Of a stream that was checked, or that stands for a communicator's own. */
 static inline bool api_stream_is(coll_stream_t stream, api_stream_kind_t kind) {
-  return stream->tag == base_fork_tag + kind;
+  return atomic_load_explicit(&stream->tag, memory_order_relaxed) == base_fork_tag + kind;
 }
 
 /* COLL_ERROR_INVALID unless `stream` is a live stream of this process. */
 coll_status_t api_stream_check(coll_stream_t stream);
 
-struct coll_stream api_stream_begin(api_stream_kind_t kind);
+void api_stream_begin(struct coll_stream *stream, api_stream_kind_t kind);
 
 /* Makes a job of copies of the calls, which the caller owns until the job is pushed. */
 coll_status_t api_job_create(const comm_call_t calls[], size_t count, comm_join_t *const joins[],

@@ -9,8 +9,7 @@
 base_handles_t comm_handles = BASE_HANDLES(struct coll_comm, "communicators");
 
 static comm_state_t inherited_state(const struct coll_comm *comm) {
-  if (!base_handles_has(&comm_handles, comm)) return COMM_NONE;
-  int state = base_fork_inherited(atomic_load_explicit(&comm->tag, memory_order_relaxed));
+  int state = base_fork_inherited(base_handles_tag(&comm_handles, comm));
   return state >= 0 && state < COMM_NONE ? (comm_state_t)state : COMM_NONE;
 }
 

@@ -129,7 +129,7 @@ typedef struct comm_link {
 } comm_link_t;
 
 struct coll_comm {
-  _Atomic uint64_t tag; /* of a comm_state_t (base/fork.h); 0: destroyed */
+  base_handle_tag_t tag; /* of a comm_state_t (base/fork.h); 0: destroyed */
   int rank, size;
   comm_peer_t *peers; /* [size] */
   bool one_pid_space; /* all peers are in this process's pid namespace */
@@ -222,14 +222,11 @@ extern base_handles_t comm_handles __attribute__((visibility("hidden")));
  * one was forked, for communicators that a thread makes or splits, and for
  * finalized ones. */
 static inline bool comm_is_live(const struct coll_comm *comm) {
-  /* acquire: what the thread that made it has written is visible */
-  return base_handles_has(&comm_handles, comm) &&
-         atomic_load_explicit(&comm->tag, memory_order_acquire) == base_fork_tag;
+  return base_handles_tag(&comm_handles, comm) == base_fork_tag;
 }
 
 static inline comm_state_t comm_state_of(const struct coll_comm *comm) {
-  if (!base_handles_has(&comm_handles, comm)) return COMM_NONE;
-  uint64_t state = atomic_load_explicit(&comm->tag, memory_order_acquire) - base_fork_tag;
+  uint64_t state = base_handles_tag(&comm_handles, comm) - base_fork_tag;
   return state < COMM_NONE ? (comm_state_t)state : COMM_NONE;
 }
 

@@ -282,7 +282,7 @@ coll_status_t comm_window_create(struct coll_comm *comm, void *ptr, size_t bytes
   pthread_mutex_lock(&comm->lock);
   m.window->next = comm->windows;
   comm->windows = m.window;
-  m.window->tag = base_fork_tag + COMM_WINDOW;
+  atomic_store_explicit(&m.window->tag, base_fork_tag + COMM_WINDOW, memory_order_release);
   pthread_mutex_unlock(&comm->lock);
   *window = m.window;
   return COLL_OK;
@@ -291,9 +291,9 @@ coll_status_t comm_window_create(struct coll_comm *comm, void *ptr, size_t bytes
 /* ---- later -----------------------------------------------------------------------------------*/
 
 coll_status_t comm_window_check(const struct coll_window *window, bool *inherited) {
-  bool is_there = base_handles_has(&windows, window);
-  *inherited = is_there && base_fork_inherited(window->tag) == COMM_WINDOW;
-  if (*inherited || (is_there && window->tag == base_fork_tag + COMM_WINDOW)) return COLL_OK;
+  uint64_t tag = base_handles_tag(&windows, window);
+  *inherited = base_fork_inherited(tag) == COMM_WINDOW;
+  if (*inherited || tag == base_fork_tag + COMM_WINDOW) return COLL_OK;
   return base_fail(
       COLL_ERROR_INVALID,
       "%p is not a window, or it was destroyed already, perhaps with its communicator: "

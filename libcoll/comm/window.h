@@ -13,7 +13,7 @@
 #define COMM_WINDOW 140
 
 struct coll_window {
-  uint64_t tag;
+  base_handle_tag_t tag;
   struct coll_comm *comm;
   char *ptr; /* this rank's part */
   size_t bytes;

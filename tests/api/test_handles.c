@@ -4,6 +4,8 @@
  */
 #include <coll.h>
 #include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -249,4 +251,102 @@ Test(handles, are_not_used_again_for_1000_others) {
     cr_assert_neq(comm, former);
     OK(coll_comm_destroy(comm));
   }
+}
+
+/* ---- by several threads -----------------------------------------------------------------------*/
+
+enum {
+  MAKERS = 3,
+  ROUNDS = 150
+}; /* no address is used again: fewer than 1,000 handles of a kind */
+
+typedef enum kind { COMM, STREAM, REGISTRATION, WINDOW, KINDS } kind_t;
+
+/* Handles that makers have, and had. */
+static _Atomic(void *) live[KINDS], ended[KINDS];
+static atomic_int makers_left;
+
+#define DO(call) \
+  if ((call) != COLL_OK) return #call
+
+static const char *make_and_destroy(void) {
+  float value = 1;
+  coll_comm_t comm;
+  coll_stream_t stream;
+  coll_registration_t registration;
+  coll_window_t window;
+  DO(coll_comm_create_local(1, &comm));
+  atomic_store(&live[COMM], comm);
+  DO(coll_stream_create(&stream));
+  atomic_store(&live[STREAM], stream);
+  DO(coll_mem_register(comm, memory, sizeof memory, &registration));
+  atomic_store(&live[REGISTRATION], registration);
+  DO(coll_window_create(comm, memory, sizeof memory, &window));
+  atomic_store(&live[WINDOW], window);
+  DO(coll_allreduce(&value, &value, 1, COLL_FLOAT32, COLL_SUM, comm, stream));
+  DO(coll_stream_sync(stream));
+  DO(coll_window_destroy(window));
+  atomic_store(&ended[WINDOW], window);
+  DO(coll_mem_deregister(registration));
+  atomic_store(&ended[REGISTRATION], registration);
+  DO(coll_stream_destroy(stream));
+  atomic_store(&ended[STREAM], stream);
+  DO(coll_comm_destroy(comm));
+  atomic_store(&ended[COMM], comm);
+  return NULL;
+}
+
+static void *make_many(void *failure) {
+  for (int i = 0; i < ROUNDS && *(const char **)failure == NULL; i++) {
+    *(const char **)failure = make_and_destroy();
+  }
+  atomic_fetch_sub(&makers_left, 1);
+  return NULL;
+}
+
+static const struct {
+  const user_t *users;
+  size_t count;
+} users_of[KINDS] = {
+    [COMM] = {of_comms, sizeof of_comms / sizeof of_comms[0]},
+    [STREAM] = {of_streams, sizeof of_streams / sizeof of_streams[0]},
+    [REGISTRATION] = {of_registrations, sizeof of_registrations / sizeof of_registrations[0]},
+    [WINDOW] = {of_windows, sizeof of_windows / sizeof of_windows[0]},
+};
+
+static void refuse_as(kind_t kind, void *handle, const char *what) {
+  if (handle == NULL) return; /* no maker has got so far */
+  refuse(users_of[kind].users, users_of[kind].count, handle, what);
+}
+
+/* No handle that a maker may have, or destroy, is passed as one of its own kind. */
+static void refuse_those_of_makers(uint64_t *random) {
+  for (kind_t kind = 0; kind < KINDS; kind++) {
+    refuse_as(kind, atomic_load(&ended[kind]), "one that another thread destroyed");
+    for (kind_t other = 0; other < KINDS; other++) {
+      char *handle = atomic_load(&live[other]);
+      if (handle == NULL) continue;
+      if (other != kind) refuse_as(kind, handle, "one of another thread, of another kind");
+      refuse_as(kind, handle + 8 * (1 + random_below(random, 7)), "the middle of another one");
+    }
+  }
+}
+
+/* One thread passes what are no handles while others make, use and destroy theirs. */
+Test(handles, of_several_threads_are_told_from_what_is_none) {
+  pthread_t threads[MAKERS];
+  const char *failures[MAKERS] = {NULL};
+  uint64_t random = 11;
+  OK(coll_comm_create_local(1, &live_comm));
+  atomic_store(&makers_left, MAKERS);
+  for (int i = 0; i < MAKERS; i++) {
+    cr_assert_eq(pthread_create(&threads[i], NULL, make_many, &failures[i]), 0);
+  }
+  while (atomic_load(&makers_left) > 0) refuse_those_of_makers(&random);
+  for (int i = 0; i < MAKERS; i++) {
+    pthread_join(threads[i], NULL);
+    cr_expect_null(failures[i], "thread %d: %s", i, failures[i]);
+  }
+  refuse_those_of_makers(&random);
+  OK(coll_comm_destroy(live_comm));
 }

@@ -3,6 +3,8 @@
  * refused with a sentence, and the process goes on.
  */
 #include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -76,4 +78,78 @@ static int refusals(int rank, int size, void *context) {
 
 Test(nccl_handles, that_are_none_are_refused) {
   NCCL_RUN(1, refusals);
+}
+
+/* ---- by several threads -----------------------------------------------------------------------*/
+
+enum {
+  MAKERS = 2,
+  ROUNDS = 100
+}; /* no address is used again: fewer than 1,000 handles of a kind */
+
+static _Atomic(ncclComm_t) live_comm, ended_comm;
+static _Atomic(ncclWindow_t) live_window, ended_window;
+static atomic_int makers_left;
+
+static int make_and_destroy(void) {
+  float number = 1;
+  ncclComm_t comm;
+  ncclWindow_t window;
+  NCCL_OK(ncclCommInitAll(&comm, 1, NULL));
+  atomic_store(&live_comm, comm);
+  NCCL_OK(ncclCommWindowRegister(comm, memory, sizeof memory, &window, 0));
+  atomic_store(&live_window, window);
+  NCCL_OK(ncclAllReduce(&number, &number, 1, ncclFloat, ncclSum, comm, NULL));
+  NCCL_OK(ncclCommWindowDeregister(comm, window));
+  atomic_store(&ended_window, window);
+  NCCL_OK(ncclCommDestroy(comm));
+  atomic_store(&ended_comm, comm);
+  return 0;
+}
+
+static void *make_many(void *failed) {
+  for (int i = 0; i < ROUNDS && *(int *)failed == 0; i++) *(int *)failed = make_and_destroy();
+  atomic_fetch_sub(&makers_left, 1);
+  return NULL;
+}
+
+/* No handle that a maker may have, or destroy, is passed as one of its own kind. */
+static int refuse_those_of_makers(ncclComm_t comm, uint64_t *random) {
+  ncclComm_t ended = atomic_load(&ended_comm);
+  if (ended == NULL) return 0; /* no maker has got so far */
+  char *const live[] = {(char *)atomic_load(&live_comm), (char *)atomic_load(&live_window)};
+  if (refuse_comm(ended) != 0 || refuse_comm((ncclComm_t)(void *)live[1]) != 0) return 1;
+  REFUSED(ncclCommWindowDeregister(comm, atomic_load(&ended_window)));
+  REFUSED(ncclCommWindowDeregister(comm, (ncclWindow_t)(void *)live[0]));
+  for (int i = 0; i < 2; i++) {
+    void *middle = live[i] + 8 * (1 + random_below(random, 7));
+    if (refuse_comm((ncclComm_t)middle) != 0) return 1;
+    REFUSED(ncclCommWindowDeregister(comm, (ncclWindow_t)middle));
+  }
+  return 0;
+}
+
+/* One thread passes what are no handles while others make, use and destroy theirs. */
+static int refusals_beside_makers(int rank, int size, void *context) {
+  pthread_t threads[MAKERS];
+  int failed[MAKERS] = {0}, refused = 0;
+  uint64_t random = 12;
+  ncclComm_t comm;
+  (void)rank, (void)size, (void)context;
+  NCCL_OK(ncclCommInitAll(&comm, 1, NULL));
+  atomic_store(&makers_left, MAKERS);
+  for (int i = 0; i < MAKERS; i++) {
+    NCCL_REQUIRE(pthread_create(&threads[i], NULL, make_many, &failed[i]) == 0);
+  }
+  while (atomic_load(&makers_left) > 0 && refused == 0) {
+    refused = refuse_those_of_makers(comm, &random);
+  }
+  for (int i = 0; i < MAKERS; i++) pthread_join(threads[i], NULL);
+  if (refused == 0) refused = refuse_those_of_makers(comm, &random);
+  NCCL_OK(ncclCommDestroy(comm));
+  return refused + failed[0] + failed[1];
+}
+
+Test(nccl_handles, of_several_threads_are_told_from_what_is_none) {
+  NCCL_RUN(1, refusals_beside_makers);
 }

@@ -21,11 +21,11 @@ static void forget(void) {
 NCCL_IN_CHILD(forget);
 
 bool nccl_handle_is_inherited(ncclComm_t handle) {
-  return base_handles_has(&handles, handle) && base_fork_inherited(handle->tag) == NCCL_TAG_COMM;
+  return base_fork_inherited(base_handles_tag(&handles, handle)) == NCCL_TAG_COMM;
 }
 
 static bool is_own(ncclComm_t handle) {
-  return base_handles_has(&handles, handle) && handle->tag == base_fork_tag + NCCL_TAG_COMM;
+  return base_handles_tag(&handles, handle) == base_fork_tag + NCCL_TAG_COMM;
 }
 
 ncclComm_t nccl_handle_new(bool blocking, int device) {
@@ -34,7 +34,6 @@ ncclComm_t nccl_handle_new(bool blocking, int device) {
     nccl_fail(ncclSystemError, "out of memory for a communicator");
     return NULL;
   }
-  handle->tag = base_fork_tag + NCCL_TAG_COMM;
   handle->blocking = blocking;
   int current = nccl_driver_find() ? nccl_driver_device() : -1;
   handle->device = device >= 0 ? device : current >= 0 ? current : 0;
@@ -42,6 +41,7 @@ ncclComm_t nccl_handle_new(bool blocking, int device) {
   atomic_init(&handle->uses, 1);
   atomic_init(&handle->is_owned, true);
   atomic_init(&handle->state, NCCL_READY);
+  atomic_store_explicit(&handle->tag, base_fork_tag + NCCL_TAG_COMM, memory_order_release);
   return handle;
 }
 

@@ -26,7 +26,7 @@ typedef enum nccl_state {
 } nccl_state_t;
 
 struct ncclComm {
-  uint64_t tag; /* base/fork.h */
+  base_handle_tag_t tag; /* base/fork.h */
   atomic_int uses;
   atomic_bool is_owned;     /* the program has its use */
   atomic_bool is_abandoned; /* the program has aborted it while a blocking function made it */

@@ -14,7 +14,7 @@
 static const char register_function[] = "ncclCommWindowRegister";
 
 struct ncclWindow_vidmem {
-  uint64_t tag; /* base/fork.h */
+  base_handle_tag_t tag; /* base/fork.h */
   ncclComm_t comm;
   char *ptr;
   size_t bytes;
@@ -28,8 +28,7 @@ struct ncclWindow_vidmem {
 static base_handles_t windows = BASE_HANDLES(struct ncclWindow_vidmem, "windows");
 
 static ncclResult_t check_window(ncclWindow_t window, const char *function) {
-  bool is_there = base_handles_has(&windows, window);
-  if (is_there && window->tag == base_fork_tag + NCCL_TAG_WINDOW) return ncclSuccess;
+  if (base_handles_tag(&windows, window) == base_fork_tag + NCCL_TAG_WINDOW) return ncclSuccess;
   if (window == NULL) {
     return nccl_fail(ncclInvalidArgument, "%s: the window is NULL", function);
   }
@@ -174,8 +173,10 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void *ptr, size_t bytes, nc
   if (base_handles_new(&windows, (void **)&made) != COLL_OK) {
     return nccl_group_note(nccl_fail(ncclSystemError, "%s: no memory", register_function));
   }
-  *made = (struct ncclWindow_vidmem){
-      .tag = base_fork_tag + NCCL_TAG_WINDOW, .comm = comm, .ptr = ptr, .bytes = bytes};
+  made->comm = comm;
+  made->ptr = ptr;
+  made->bytes = bytes;
+  atomic_store_explicit(&made->tag, base_fork_tag + NCCL_TAG_WINDOW, memory_order_release);
   ncclResult_t result = make_window(made, window);
   if (result == ncclSuccess) {
     *window = made;
