@@ -7,36 +7,16 @@ collrun=$(realpath "$2")
 forward=$(realpath "$(dirname "$0")/forward.py")
 . "$(dirname "$0")/../harness/tap.sh"
 . "$(dirname "$0")/hosts.sh"
-cd "$dir" || exit 1
-export COLL_TUNE=builtin COLL_DEBUG=1 COLL_TIMEOUT_MS=20000
 
-why=$(hosts_may) || tap_skip_all "$why"
-hosts_make 3
-(umask 077; head -c 32 /dev/urandom | base64 >auth)
+hosts_begin 3
+hosts_secret
+export COLL_DEBUG=1 COLL_TIMEOUT_MS=20000
 
-# with_names HOST COMMAND...: the command on the host, where /etc/hosts is the file names.HOST.
-with_names() {
-  names_host=$1
-  shift
-  # shellcheck disable=SC2016
-  ip netns exec "$prefix$names_host" sh -c 'mount --bind "$1" /etc/hosts && shift && exec "$@"' - \
-    "$dir/names.$names_host" "$@"
-}
-
-# meet ADDRESS VARIABLE=VALUE...: rank 0 on h1 and rank 1 on h2 meet there. Their output goes to
-# out.RANK and err.RANK. True if both end well.
+# meet ADDRESS VARIABLE=VALUE...: rank 0 on h1 and rank 1 on h2 meet there. True if both end well.
 meet() {
-  at=$1
-  shift
-  for rank in 0 1; do
-    with_names "h$((rank + 1))" env RANK=$rank WORLD_SIZE=2 LOCAL_WORLD_SIZE=1 \
-      MASTER_ADDR="$at" MASTER_PORT=29555 COLL_AUTH_FILE=auth "$@" \
-      "$collbench" barrier -n 1 >out.$rank 2>err.$rank </dev/null &
-    eval "pid$rank=\$!"
-  done
-  wait "$pid0"
-  code=$?
-  wait "$pid1" && [ $code -eq 0 ]
+  at_node1 0 "$@"
+  at_node1 1 "$@"
+  both_end
 }
 
 # run_on HOSTS: a job of collrun.
@@ -45,8 +25,7 @@ run_on() {
     2>err </dev/null
 }
 
-printf '127.0.0.1 localhost\n127.0.1.1 node1\n' >names.h1
-printf '127.0.0.1 localhost\n10.77.0.1 node1\n' >names.h2
+names_of_node1 10.77.0.1 127.0.0.1
 
 meet node1 && grep -q '2 ranks meet at node1 port 29555' err.0
 ok "a name that rank 0's host takes for its loopback interface"
@@ -105,8 +84,7 @@ for i in 1 2; do
 done
 run_on h1,h2 && grep -q '2 ranks meet at fd77::1 port' err
 ok "collrun on hosts that have IPv6 only"
-printf '::1 localhost\n127.0.1.1 node1\n' >names.h1
-printf '::1 localhost\nfd77::1 node1\n' >names.h2
+names_of_node1 fd77::1 ::1
 meet node1 && meet '[fd77::1]'
 ok "a name, and an address in brackets, on hosts that have IPv6 only"
 

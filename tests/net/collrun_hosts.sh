@@ -6,8 +6,8 @@ collrun=$(realpath "$1")
 collbench=$(realpath "$2")
 . "$(dirname "$0")/../harness/tap.sh"
 . "$(dirname "$0")/hosts.sh"
-cd "$dir" || exit 1
-export COLL_TUNE=builtin
+
+tap_begin
 
 # run CODE ARGUMENTS...: true if the exit code of collrun is CODE. Writes the output to out and err.
 run() {

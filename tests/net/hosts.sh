@@ -54,6 +54,17 @@ hosts_make() {
   hosts_connect 0
 }
 
+# hosts_begin [COUNT]: begins a test that needs hosts, and makes some for all of its cases; skips it
+# where this system makes none.
+hosts_begin() {
+  tap_begin
+  why=$(hosts_may) || tap_skip_all "$why"
+  [ "${1-0}" -eq 0 ] || hosts_make "$1"
+}
+
+# hosts_secret: a new secret in the file auth.
+hosts_secret() { (umask 077; head -c 32 /dev/urandom | base64 >auth); }
+
 hosts_remove() {
   for name in $(ip netns list | awk -v prefix="$prefix" 'index($1, prefix) == 1 { print $1 }'); do
     ip netns del "$name"
@@ -68,13 +79,48 @@ on() {
     "$on_host" "$@"
 }
 
+# names_of_node1 ADDRESS LOCALHOST: node1 is rank 0's host, h1, whose /etc/hosts has an address of
+# the loopback interface for it, as Debian writes it. h2 knows its real one.
+names_of_node1() {
+  printf '%s localhost\n127.0.1.1 node1\n' "$2" >names.h1
+  printf '%s localhost\n%s node1\n' "$2" "$1" >names.h2
+}
+
+# with_names HOST COMMAND...: the command on the host, where /etc/hosts is the file names.HOST.
+with_names() {
+  names_host=$1
+  shift
+  # shellcheck disable=SC2016
+  ip netns exec "$prefix$names_host" sh -c 'mount --bind "$1" /etc/hosts && shift && exec "$@"' - \
+    "$dir/names.$names_host" "$@"
+}
+
+# at_node1 RANK ADDRESS VARIABLE=VALUE...: starts the rank of two of collbench on its host, h1 or
+# h2, which meets the other one at the address. Its process is pidRANK; its output goes to out.RANK
+# and err.RANK. Their secret is in the file auth.
+at_node1() {
+  node_rank=$1 node_address=$2
+  shift 2
+  with_names "h$((node_rank + 1))" env RANK="$node_rank" WORLD_SIZE=2 LOCAL_WORLD_SIZE=1 \
+    MASTER_ADDR="$node_address" MASTER_PORT=29555 COLL_AUTH_FILE=auth "$@" \
+    "$collbench" barrier -n 1 >"out.$node_rank" 2>"err.$node_rank" </dev/null &
+  eval "pid$node_rank=\$!"
+}
+
+# both_end: both ranks end well.
+both_end() {
+  wait "$pid0"
+  code=$?
+  wait "$pid1" && [ $code -eq 0 ]
+}
+
 # on_hosts HOSTS RANKS COMMAND...: RANKS ranks of the command on each of the first hosts, whose
 # output goes to out.RANK and err.RANK. Their secret is in the file auth; with auth="" they have
 # none. The exit code is the largest.
 on_hosts() {
   on=$1 each=$2 worst=0 pids=
   shift 2
-  (umask 077; head -c 32 /dev/urandom >auth)
+  hosts_secret
   rank=0
   while [ $rank -lt $((on * each)) ]; do
     ip netns exec "${prefix}h$((rank / each + 1))" env RANK=$rank WORLD_SIZE=$((on * each)) \

@@ -7,11 +7,9 @@ each=$3
 . "$(dirname "$0")/../harness/tap.sh"
 . "$(dirname "$0")/hosts.sh"
 . "$(dirname "$0")/running.sh"
-cd "$dir" || exit 1
-export COLL_TUNE=builtin COLL_CONNECT_ALL=8
 
-why=$(hosts_may) || tap_skip_all "$why"
-hosts_make 4
+hosts_begin 4
+export COLL_CONNECT_ALL=8
 ranks=$((4 * each))
 list=${prefix}h1:$each,${prefix}h2:$each,${prefix}h3:$each,${prefix}h4:$each
 
@@ -23,12 +21,12 @@ job() {
     sh -c 'echo $$ >rank.$RANK; exec "$@"' - "$collbench" "$@" >out 2>err </dev/null
 }
 
-exact() { grep -q '^# Wrong elements *: 0 OK$' out; }
-
-job allreduce --counts 1,1001 -n 1 && exact
+job allreduce --counts 1,1001 -n 1
+right $?
 ok "$ranks ranks of 4 hosts reduce"
 
-job alltoall --counts 3 -n 0 && exact
+job alltoall --counts 3 -n 0
+right $?
 ok "each rank sends to all others"
 
 rm -f out

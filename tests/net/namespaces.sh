@@ -3,24 +3,20 @@
 collbench=$(realpath "$1")
 . "$(dirname "$0")/../harness/tap.sh"
 . "$(dirname "$0")/hosts.sh"
-cd "$dir" || exit 1
-export COLL_TUNE=builtin
+. "$(dirname "$0")/running.sh"
 
-why=$(hosts_may) || tap_skip_all "$why"
-hosts_make 3
-
-right() { [ "$1" -eq 0 ] && grep -q '^# Wrong elements *: 0 OK$' out.0; }
+hosts_begin 3
 
 on_hosts 2 2 "$collbench" all --algo all --counts 1,1001 -n 1 -w 0
-right $?
+right $? out.0
 ok "two hosts of two ranks: every collective and algorithm"
 
 on_hosts 3 1 "$collbench" all --counts 0,5,100003 -n 2 -w 1
-right $?
+right $? out.0
 ok "three hosts of one rank"
 
 on_hosts 3 3 "$collbench" all --counts 77 -n 2 -w 1
-right $?
+right $? out.0
 ok "three hosts of three ranks"
 
 # A second network on each host that does not reach the other.
@@ -32,11 +28,11 @@ for i in 1 2; do
 done
 
 COLL_INTERFACES=10.77.0.0/16 on_hosts 2 2 "$collbench" allreduce --counts 1,1001 -n 1
-right $?
+right $? out.0
 ok "COLL_INTERFACES chooses a network"
 
 COLL_INTERFACES=^x COLL_TIMEOUT_MS=20000 on_hosts 2 2 "$collbench" allreduce --counts 1001 -n 1
-right $?
+right $? out.0
 ok "or excludes one"
 
 COLL_INTERFACES=x0 COLL_TIMEOUT_MS=2000 on_hosts 2 1 "$collbench" barrier -n 1
@@ -53,7 +49,7 @@ on_hosts 2 1 "$collbench" barrier -n 1
 ok "ranks of two hosts without a secret are refused"
 
 COLL_INSECURE=1 on_hosts 2 1 "$collbench" barrier -n 1
-right $?
+right $? out.0
 ok "unless the user says that they may"
 
 unset auth

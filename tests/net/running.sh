@@ -8,6 +8,10 @@ many_rows() { echo "--counts $(yes "$1" | head -n 4000 | paste -s -d ,) -n 10000
 # calls of the next one run.
 calls_run() { grep -qs ' float32 ' out; }
 
+# right CODE [FILE]: collbench ended with CODE 0, and found no wrong element. It wrote to FILE, or
+# out.
+right() { [ "$1" -eq 0 ] && grep -q '^# Wrong elements *: 0 OK$' "${2-out}"; }
+
 # kills_rank_1 COMMAND...: starts a job of collbench, whose rank 1 is killed while calls run; true
 # if the job fails and another rank names it. A shell in the place of rank 1 ends well: the launcher
 # finds no fault with it.

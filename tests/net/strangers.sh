@@ -6,15 +6,12 @@ collrun=$(realpath "$2")
 strangers=$(realpath "$(dirname "$0")/strangers.py")
 . "$(dirname "$0")/../harness/tap.sh"
 . "$(dirname "$0")/hosts.sh"
-cd "$dir" || exit 1
-export COLL_TUNE=builtin
+. "$(dirname "$0")/running.sh"
+
 ranks=16 port=23457
 [ "$COLL_TEST_FULL" = 1 ] && ranks=64
 
-why=$(hosts_may) || tap_skip_all "$why"
-hosts_make 1
-
-right() { [ "$1" -eq 0 ] && grep -q '^# Wrong elements *: 0 OK$' out; }
+hosts_begin 1
 
 # job TRANSPORTS: makes a communicator, whose rank 0 listens for a second before the others call,
 # and sets ms to how long it took.

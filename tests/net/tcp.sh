@@ -6,11 +6,8 @@ collbench=$(realpath "$1")
 collrun=$(realpath "$2")
 . "$(dirname "$0")/../harness/tap.sh"
 . "$(dirname "$0")/running.sh"
-cd "$dir" || exit 1
-export COLL_TUNE=builtin
 
-# right CODE: the last command succeeded, with no wrong element.
-right() { [ "$1" -eq 0 ] && grep -q '^# Wrong elements *: 0 OK$' out; }
+tap_begin
 
 # on_two_hosts COMMAND...: the command with the host of this rank: h0 for the lower half.
 on_two_hosts() {

@@ -7,13 +7,10 @@ collbench=$(realpath "$2")
 . "$(dirname "$0")/../harness/tap.sh"
 . "$(dirname "$0")/hosts.sh"
 . "$(dirname "$0")/running.sh"
-cd "$dir" || exit 1
-export COLL_TUNE=builtin
+
+tap_begin
 # LeakSanitizer crashes now and then in memory of UCX's; test_ucx looks for leaks of ours.
 export LSAN_OPTIONS=detect_leaks=0
-
-# right CODE: the last command succeeded, with no wrong element.
-right() { [ "$1" -eq 0 ] && grep -q '^# Wrong elements *: 0 OK$' out; }
 
 COLL_UCX_LIBRARY=/nonexistent/libucp.so COLL_TRANSPORTS=ucx "$collrun" -n 2 "$collbench" barrier \
   -n 1 >out 2>err </dev/null

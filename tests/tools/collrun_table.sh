@@ -4,8 +4,8 @@
 collrun=$(realpath "$1")
 stuck=$(realpath "$2")
 . "$(dirname "$0")/../harness/tap.sh"
-cd "$dir" || exit 1
-export COLL_TUNE=builtin COLL_HANG_MS=0
+tap_begin
+export COLL_HANG_MS=0
 
 # True if a new table contains the line. Waits for a rank to start: collrun then handles SIGQUIT.
 # It writes a table at once.

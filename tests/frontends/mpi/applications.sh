@@ -6,8 +6,8 @@
 # Usage: applications.sh FOLDER_OF_LAYERS
 layers=$(realpath "$1")
 . "$(dirname "$0")/../../harness/tap.sh"
-cd "$dir" || exit 1
-export COLL_TUNE=builtin COLL_MPI_SERVE=always COLL_MPI_STATS=1 OMP_NUM_THREADS=1
+tap_begin
+export COLL_MPI_SERVE=always COLL_MPI_STATS=1 OMP_NUM_THREADS=1
 export OPENBLAS_NUM_THREADS=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1
 launcher=mpirun.openmpi

@@ -10,8 +10,8 @@ mpi=${4:+$(realpath "$4")}
 . "$(dirname "$0")/../../harness/tap.sh"
 . "$(dirname "$0")/../../net/hosts.sh"
 source=$(realpath "$(dirname "$0")")
-cd "$dir" || exit 1
-export COLL_TUNE=builtin OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+tap_begin
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 case $abi in
   ompi) launcher=mpirun.openmpi ;;
   *) launcher=mpiexec.mpich ;;

@@ -9,8 +9,8 @@ programs=$(realpath "$3")
 . "$(dirname "$0")/../../harness/tap.sh"
 source=$(realpath "$(dirname "$0")")
 prefix=${4:+$(realpath "$4")}
-cd "$dir" || exit 1
-export COLL_TUNE=builtin OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+tap_begin
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 # Ranks that share a core give it away while they wait.
 export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
 

@@ -7,11 +7,9 @@ here=$(realpath "$(dirname "$0")")
 . "$here/../../harness/tap.sh"
 . "$here/../../net/hosts.sh"
 export PYTHONPATH="$package:$here" OMP_NUM_THREADS=1 TORCH_DEVICE_BACKEND_AUTOLOAD=0
-export PYTHONDONTWRITEBYTECODE=1 COLL_TUNE=builtin
+export PYTHONDONTWRITEBYTECODE=1
 
-why=$(hosts_may) || tap_skip_all "$why"
-cd "$dir" || exit 1
-hosts_make 2
+hosts_begin 2
 
 # ranks PER_HOST PROGRAM: succeeds if all ranks do.
 ranks() {
