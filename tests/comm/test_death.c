@@ -5,9 +5,12 @@
  */
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -15,6 +18,7 @@
 #include "harness/death.h"
 #include "harness/faults.h"
 #include "harness/party.h"
+#include "transport/memory.h"
 #include "verify/random.h"
 
 #define TIMEOUT_MS 60000
@@ -27,6 +31,8 @@ typedef struct death {
   uint64_t seed;
   const char *algo; /* for the tests of every step: this collective */
   coll_collective_t collective;
+  coll_op_t op;
+  bool in_weighting; /* the victim dies while it weighs its operands, not at a step */
   size_t count;
   death_record_t *record;
 } death_t;
@@ -217,6 +223,59 @@ static void set_trap(party_rank_t *self, const death_t *death) {
   }
 }
 
+/* ---- while operands are weighted */
+
+/* Of the running rank. */
+static device_ops_t weighting_ops;
+static coll_status_t (*weigh)(void *dst, const void *src, size_t count, coll_dtype_t dtype,
+                              const void *scalar);
+static death_t *dies_weighing; /* or NULL */
+
+static atomic_int *weighed; /* ranks that have; shared by all */
+
+/* Where all ranks weigh before they wait for others, the victim dies when all survivors have. */
+static bool awaits_others(const death_t *death) {
+  return death->coll_memory == 0 || death->coll_memory == ~0u;
+}
+
+static coll_status_t weigh_half(void *dst, const void *src, size_t count, coll_dtype_t dtype,
+                                const void *scalar) {
+  if (dies_weighing == NULL) {
+    coll_status_t status = weigh(dst, src, count, dtype, scalar);
+    atomic_fetch_add(weighed, 1);
+    return status;
+  }
+  (void)weigh(dst, src, count / 2, dtype, scalar);
+  while (awaits_others(dies_weighing) && atomic_load(weighed) < STEP_RANKS - 1) sched_yield();
+  death_now(dies_weighing->record);
+}
+
+static void watch_weighting(party_rank_t *self, death_t *death) {
+  weighting_ops = *self->comm->world.device;
+  weigh = weighting_ops.scale;
+  weighting_ops.scale = weigh_half;
+  self->comm->world.device = &weighting_ops;
+  dies_weighing = self->rank == death->victim ? death : NULL;
+}
+
+/* Weighted operands that peers may read stay until the communicator is destroyed, and no longer. */
+static int check_retained(party_rank_t *self, const death_t *death, bool call_failed) {
+  void *retained = self->comm->retained_memory;
+  if (death->in_weighting && awaits_others(death)) { /* it was weighted, in allreduce's output */
+    bool expected = call_failed && death->collective != COLL_ALLREDUCE;
+    PARTY_REQUIRE((retained != NULL) == expected, "memory is%s retained", expected ? " not" : "");
+  }
+  if (retained == NULL) return 0;
+  (void)*(volatile char *)retained;
+  coll_comm_t comm = self->comm;
+  self->comm = NULL;
+  PARTY_OK(coll_comm_destroy(comm));
+  PARTY_REQUIRE(transport_memory_free(retained) == COLL_ERROR_INVALID, "memory leaks");
+  return 0;
+}
+
+/* ---- runs */
+
 static int die_at_step(party_rank_t *self) {
   death_t *death = self->context;
   char *in, *out;
@@ -225,9 +284,10 @@ static int die_at_step(party_rank_t *self) {
                   .root = 1,
                   .count = death->count,
                   .dtype = COLL_FLOAT32,
-                  .op = COLL_SUM};
+                  .op = death->op};
   PARTY_TRY(get_memory(self, death, &in, &out));
   PARTY_OK(coll_comm_algo_set(self->comm, death->collective, death->algo));
+  if (death->in_weighting) watch_weighting(self, death);
   if (self->rank == death->victim) {
     set_trap(self, death);
     party_call(self->comm, self->rank, &q, in, out, NULL);
@@ -237,11 +297,13 @@ static int die_at_step(party_rank_t *self) {
   }
   uint64_t called_ns = base_clock_now_ns();
   coll_status_t status = party_call(self->comm, self->rank, &q, in, out, NULL);
+  bool call_failed = status != COLL_OK;
   while (status == COLL_OK) {
     called_ns = base_clock_now_ns();
     status = coll_barrier(self->comm, NULL);
   }
-  return check_told(self, death, status, called_ns);
+  PARTY_TRY(check_told(self, death, status, called_ns));
+  return check_retained(self, death, call_failed);
 }
 
 /* Returns whether the victim has survived so many steps, which were all. */
@@ -303,4 +365,49 @@ Test(death, at_every_step_of_calls_in_mixed_memory) {
                             .count = LARGE_COUNT});
     }
   }
+}
+
+/* ---- averages -------------------------------------------------------------------------------*/
+
+/* Whether the victim dies: it weighs its operands, as no step of the plan averages all of them. */
+static bool dies_weighing_for(death_t death) {
+  death.in_weighting = true;
+  atomic_store(weighed, 0);
+  return !survives(&death, -1);
+}
+
+/* Before, in and after the weighting, by every algorithm that needs it. */
+static void die_averaging(coll_collective_t collective) {
+  const char *algo;
+  int weighing = 0;
+  weighed = mmap(NULL, sizeof *weighed, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  cr_assert_neq(weighed, MAP_FAILED);
+  for (int i = 0; (algo = coll_algo_name(collective, i)) != NULL; i++) {
+    death_t death = {.victim = i % 3,
+                     .coll_memory = ~0u,
+                     .algo = algo,
+                     .collective = collective,
+                     .op = COLL_AVG,
+                     .count = i % 2 == 0 ? 50 : LARGE_COUNT};
+    if (!dies_weighing_for(death)) continue;
+    for (death.coll_memory = 0; death.coll_memory < 7; death.coll_memory += 3) {
+      cr_assert(dies_weighing_for(death), "%s, memory %u", algo, death.coll_memory);
+    }
+    if (weighing++ % 3 > 0 && !harness_full()) continue;
+    death.coll_memory = (unsigned)(weighing % 9 / 3) * 3; /* of no rank, of 0 and 1, of 1 and 2 */
+    die_through(death);
+  }
+  cr_assert_gt(weighing, 0);
+}
+
+Test(death, in_an_average_by_allreduce) {
+  die_averaging(COLL_ALLREDUCE);
+}
+
+Test(death, in_an_average_by_reduce) {
+  die_averaging(COLL_REDUCE);
+}
+
+Test(death, in_an_average_by_reduce_scatter) {
+  die_averaging(COLL_REDUCE_SCATTER);
 }
