@@ -53,6 +53,8 @@ static void describe_settings(bench_json_t *json, const bench_settings_t *settin
   bench_json_bool(json, "registered", settings->registered);
   bench_json_integer(json, "graph_launches", settings->launches);
   bench_json_text(json, "algo", settings->algo);
+  bench_json_text(json, "plan", settings->plan);
+  bench_json_bool(json, "ranks_may_hold_different_bits", settings->any_order);
   bench_json_open(json, "knobs", '[');
   for (int i = 0; (line = coll_knob(i)) != NULL; i++) bench_json_text(json, NULL, line);
   bench_json_close(json, ']');

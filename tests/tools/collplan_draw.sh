@@ -55,6 +55,11 @@ run 0 allreduce --algo ring -n 4 --topology dgx1.json --animate && is_xml out &&
   [ "$(grep -c 'animation-delay' out)" = 6 ] && grep -q '@keyframes' out
 ok "an animation has a frame for each step"
 
+"$build/tools/collplan" show allreduce --algo ring -n 4 | sed 's/^reach .*/&\norder any/' >any.plan
+run 0 any.plan --topology dgx1.json && is_xml out && grep -q 'Ranks may hold different bits' out &&
+  run 0 allreduce --algo ring -n 4 --topology dgx1.json && ! grep -q 'different bits' out
+ok "a plan whose ranks may hold different bits is drawn as one"
+
 "$build/tools/colltopo" convert dgx1.json --to nccl --out dgx1.xml 2>/dev/null
 run 0 allreduce --algo twophase_push -n 8 --topology dgx1.xml && is_xml out &&
   grep -q 'In all: nvlink 28 S' out

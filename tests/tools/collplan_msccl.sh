@@ -65,7 +65,7 @@ any_order() {
   printf '</algo>\n'
 }
 
-echo 1..28
+echo 1..29
 schedule > "$folder/right.xml"
 "$collplan" import "$folder/right.xml" > "$folder/first.plan"
 check "imports a schedule" $?
@@ -113,6 +113,16 @@ COLL_DEBUG=1 "$collrun" -n 2 "$collbench" allreduce --plan "$folder/any.plan" \
   grep -q 'any.plan reduces in any order: ranks may hold different bits' "$folder/out" &&
   grep -q 'exchange of allreduce reduces in any order' "$folder/error"
 check "collbench and COLL_DEBUG say it" $?
+# states PLAN VALUE: what collbench writes of a plan.
+states() {
+  "$collrun" -n 2 "$collbench" allreduce --plan "$folder/$1" --counts 1001 -n 1 --print brief \
+    --json "$folder/rows.json" > "$folder/out" 2> "$folder/error" &&
+    grep -q "\"plan\": \"$folder/$1\"" "$folder/rows.json" &&
+    grep -q "\"ranks_may_hold_different_bits\": $2" "$folder/rows.json"
+}
+states any.plan true && grep -q 'ranks may hold different bits' "$folder/out" &&
+  states first.plan false && ! grep -q 'ranks may hold different bits' "$folder/out"
+check "a brief table and JSON say it" $?
 COLL_REPRODUCIBLE=1 "$collrun" -n 2 "$collbench" allreduce --plan "$folder/any.plan" \
   2> "$folder/error" > /dev/null
 [ $? -ne 0 ] && grep -q 'in orders that differ between ranks' "$folder/error"

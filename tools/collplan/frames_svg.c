@@ -98,9 +98,8 @@ static void write_head(const sheet_t *sheet) {
   write_totals(sheet, -1);
   fprintf(out,
           "</text>\n<text class=\"s\" x=\"%d\" y=\"70\">S: the largest buffer of a rank. A link is "
-          "wide at the "
-          "end that sends.</text>\n",
-          MARGIN);
+          "wide at the end that sends.%s</text>\n",
+          MARGIN, plan->order == PLAN_ORDER_ANY ? " Ranks may hold different bits." : "");
 }
 
 /* What the colours mean: how long the link needs for a buffer of 1 GB. */
