@@ -5,31 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/xml.h"
 #include "topo/hwloc_graph.h"
 #include "topo/json.h"
 #include "topo/nccl_xml.h"
 
-#define FILE_BYTES_MAX ((size_t)1 << 30)
-
 static const char byte_order_mark[] = "\xef\xbb\xbf";
-
-/* Appends all that the stream contains; *text is freed by the caller also after a failure. */
-static coll_status_t read_stream(FILE *in, const char *name, char **text, size_t *bytes) {
-  size_t capacity = 0, got = 1;
-  *text = NULL;
-  *bytes = 0;
-  while (got > 0) {
-    if (*bytes >= FILE_BYTES_MAX) {
-      return base_fail(COLL_ERROR_INVALID, "%s has more than 1 GiB; give a topology", name);
-    }
-    COLL_TRY(base_grow((void **)text, &capacity, *bytes + 65536, 1, "a topology's file"));
-    got = fread(*text + *bytes, 1, capacity - *bytes, in);
-    *bytes += got;
-  }
-  if (!ferror(in)) return COLL_OK;
-  return base_fail_errno(COLL_ERROR_SYSTEM, "cannot read %s", name);
-}
 
 /* ---- formats ------------------------------------------------------------------------------- */
 
@@ -103,7 +84,7 @@ coll_status_t topo_load_stream(FILE *in, const char *name, topo_format_t format,
   char *text;
   size_t bytes;
   *graph = NULL;
-  coll_status_t status = read_stream(in, name, &text, &bytes);
+  coll_status_t status = base_xml_read(in, name, &text, &bytes);
   if (status == COLL_OK) status = parse(text, bytes, name, format, warnings, graph);
   free(text);
   return status;

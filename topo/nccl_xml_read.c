@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/xml.h"
 #include "topo/check.h"
 #include "topo/nccl_parser.h"
 
@@ -165,6 +166,20 @@ static coll_status_t parse_all(topo_nccl_parser_t *parser, const char *text, siz
   return TOPO_NCCL_REFUSE(parser, "not XML: %s; correct the text there", XML_ErrorString(error));
 }
 
+static void warn_of_repair(void *reader, int line, const char *sentence) {
+  topo_nccl_warn(reader, line, "%s", sentence);
+}
+
+static coll_status_t repair_and_parse(topo_nccl_parser_t *parser, const char *text, size_t bytes) {
+  char *repaired;
+  size_t repaired_bytes;
+  coll_status_t status =
+      base_xml_repair(text, bytes, warn_of_repair, &parser->reader, &repaired, &repaired_bytes);
+  if (status == COLL_OK) status = parse_all(parser, repaired, repaired_bytes);
+  free(repaired);
+  return status;
+}
+
 static coll_status_t complete(topo_nccl_parser_t *parser) {
   topo_nccl_reader_t *reader = &parser->reader;
   if (parser->host_count == 0)
@@ -184,7 +199,7 @@ coll_status_t topo_graph_from_nccl_xml(const char *text, size_t bytes, const cha
   XML_SetUserData(parser.xml, &parser);
   XML_SetElementHandler(parser.xml, on_start, on_end);
   XML_SetStartDoctypeDeclHandler(parser.xml, on_doctype);
-  coll_status_t status = parse_all(&parser, text, bytes);
+  coll_status_t status = repair_and_parse(&parser, text, bytes);
   if (status == COLL_OK) status = complete(&parser);
   topo_nccl_warn_more(&parser.reader);
   XML_ParserFree(parser.xml);

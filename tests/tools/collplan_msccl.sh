@@ -65,7 +65,7 @@ any_order() {
   printf '</algo>\n'
 }
 
-echo 1..29
+echo 1..30
 schedule > "$folder/right.xml"
 "$collplan" import "$folder/right.xml" > "$folder/first.plan"
 check "imports a schedule" $?
@@ -140,6 +140,13 @@ schedule | sed '11s|^|<note of="tb"><tb id="0"/></note>|; 20s|^|<step s="0"/>|' 
   grep -q '^warning: .*odd.xml:11: <note> in <gpu> is ignored: ' "$folder/error" &&
   grep -q '^warning: .*odd.xml:20: <step> in <gpu> is ignored: ' "$folder/error"
 check "elements that MSCCL ignores are ignored, with a warning" $?
+schedule | sed '5s|cnt="1"|cnt="1" by="R\&D" cnt="9"|; 8s|.*|&<!-- a -- b -->|' \
+  > "$folder/odd.xml"
+"$collplan" import "$folder/odd.xml" 2> "$folder/error" | cmp -s - "$folder/first.plan" &&
+  [ "$(wc -l < "$folder/error")" = 2 ] &&
+  grep -q '^warning: .*odd.xml:5: <step> has cnt="1" and then "9"; the first ' "$folder/error" &&
+  grep -q "^warning: .*odd.xml:5: by=\"R&D\": '&' is read as it stands" "$folder/error"
+check "attributes that MSCCL takes are taken, with a warning" $?
 printf '<system version="1"/>' > "$folder/other.xml"
 "$collplan" import "$folder/other.xml" 2>&1 | grep -q 'other.xml:1: <system> is not the beginning'
 check "a file of another kind is named by its first element" $?

@@ -105,6 +105,29 @@ static const struct {
     {IN_CPU(GPU("1", "")) "\n<system version=\"1\"/>",
      "warning: x.xml:5: what comes after </system> is ignored\n",
      {.gpus = 1}},
+    {IN_CPU("<pci busid=\"1\"><gpu sm=\"80\"\n dev=\"0\" rank=\"0\" dev=\"7\"/></pci>"),
+     "warning: x.xml:4: <gpu> has dev=\"0\" and then \"7\"; the first one is taken, as by NCCL\n",
+     {.gpus = 1}},
+    {IN_CPU("<nic>\n<net name=\"R&D <1>\" dev=\"0\"/></nic>"),
+     "warning: x.xml:4: name=\"R&D <1>\": '&' is read as it stands, as by NCCL; XML has &amp; "
+     "there\n",
+     {.nics = 1}},
+    {IN_CPU("<nic><net name='a<b' dev=\"0\"/></nic>"),
+     "warning: x.xml:3: name=\"a<b\": '<' is read as it stands, as by NCCL; XML has &lt; there\n",
+     {.nics = 1}},
+    {IN_CPU("<nic><net name=\"&copy;\" dev=\"0\"/></nic>"),
+     "warning: x.xml:3: name=\"&copy;\": '&' is read as it stands, as by NCCL; XML has &amp; "
+     "there\n",
+     {.nics = 1}},
+    {IN_CPU("<nic><net name=\"R&amp;D &lt;1&gt;\" dev=\"0\"/></nic>"), NULL, {.nics = 1}},
+    {IN_CPU("<nic><net name=\"a\x01z\" dev=\"0\"/></nic>"), NULL, {.nics = 1}},
+    {IN_CPU("<nic><net virtual dev=\"0\"/></nic>"),
+     "warning: x.xml:3: <net> has virtual without a value, which is ignored\n",
+     {.nics = 1}},
+    {IN_CPU("<!-- a \n-- comment & <one> -->" GPU("1", "") "\n" GPU("1", "")),
+     "warning: x.xml:5: the <pci> in line 4 has the same busid; NVLinks to it are those of the "
+     "first GPU\n",
+     {.gpus = 2}},
     {IN_CPU("<nic><net name=\"K\xf6ln\" dev=\"0\"/></nic>"), NULL, {.nics = 1}},
 };
 

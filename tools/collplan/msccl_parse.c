@@ -1,6 +1,7 @@
 /* Reads MSCCL's XML by expat, one element at a time. */
 #include <ctype.h>
 #include <expat.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,10 +9,10 @@
 #include "base/memory.h"
 #include "base/names.h"
 #include "base/text.h"
+#include "base/xml.h"
 #include "plan/text.h"
 #include "tools/collplan/msccl.h"
 
-#define BUFFER_BYTES 65536
 #define CHUNKS_MAX (1 << 20) /* of one buffer of one gpu */
 
 const char *const msccl_type_names[MSCCL_TYPE_COUNT] = {"s",    "r",   "rcs", "rrs", "rrc",
@@ -310,19 +311,30 @@ static void on_doctype(void *data, const char *name, const char *system, const c
   XML_StopParser(parser->xml, XML_FALSE);
 }
 
-static coll_status_t parse_all(parser_t *parser, FILE *in) {
-  for (bool ended = false; !ended;) {
-    void *buffer = XML_GetBuffer(parser->xml, BUFFER_BYTES);
-    if (buffer == NULL) return base_fail(COLL_ERROR_MEMORY, "no memory to parse XML");
-    size_t bytes = fread(buffer, 1, BUFFER_BYTES, in);
-    if (ferror(in)) return base_fail_errno(COLL_ERROR_SYSTEM, "cannot read %s", parser->file->name);
-    ended = bytes < BUFFER_BYTES;
-    if (XML_ParseBuffer(parser->xml, (int)bytes, ended) == XML_STATUS_OK) continue;
-    if (parser->status != COLL_OK) return parser->status;
-    return REFUSE(parser, "not well-formed XML: %s",
-                  XML_ErrorString(XML_GetErrorCode(parser->xml)));
+static void warn_of_repair(void *data, int line, const char *sentence) {
+  const parser_t *parser = data;
+  if (parser->warnings == NULL) return;
+  fprintf(parser->warnings, "warning: %s:%d: %s\n", parser->file->name, line, sentence);
+}
+
+static coll_status_t parse_all(parser_t *parser, const char *text, size_t bytes) {
+  if (bytes > INT_MAX) return REFUSE(parser, "the file has more than 2 GiB");
+  if (XML_Parse(parser->xml, text, (int)bytes, XML_TRUE) == XML_STATUS_OK) return COLL_OK;
+  if (parser->status != COLL_OK) return parser->status;
+  return REFUSE(parser, "not well-formed XML: %s", XML_ErrorString(XML_GetErrorCode(parser->xml)));
+}
+
+static coll_status_t read_all(parser_t *parser, FILE *in) {
+  char *text, *repaired = NULL;
+  size_t bytes, repaired_bytes;
+  coll_status_t status = base_xml_read(in, parser->file->name, &text, &bytes);
+  if (status == COLL_OK) {
+    status = base_xml_repair(text, bytes, warn_of_repair, parser, &repaired, &repaired_bytes);
   }
-  return COLL_OK;
+  if (status == COLL_OK) status = parse_all(parser, repaired, repaired_bytes);
+  free(repaired);
+  free(text);
+  return status;
 }
 
 static coll_status_t check_complete(const msccl_file_t *file) {
@@ -341,7 +353,7 @@ coll_status_t msccl_parse(FILE *in, const char *name, FILE *warnings, msccl_file
   XML_SetUserData(parser.xml, &parser);
   XML_SetElementHandler(parser.xml, on_start, on_end);
   XML_SetStartDoctypeDeclHandler(parser.xml, on_doctype);
-  coll_status_t status = parse_all(&parser, in);
+  coll_status_t status = read_all(&parser, in);
   XML_ParserFree(parser.xml);
   return status == COLL_OK ? check_complete(file) : status;
 }
