@@ -1,6 +1,7 @@
 /* Notes between ranks: slow, stopped and ended peers, unknown senders, and failures on other ranks;
  * and which ranks still have a process. */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
@@ -175,6 +176,100 @@ Test(mesh, waits_for_a_slow_note_among_strangers, .timeout = 60) {
   close(slow.fd);
   for (int i = 0; i < STRANGERS; i++) close(strangers[i]);
   close_two(meshes);
+}
+
+/* ---- connections that are closed to make room -----------------------------------------------*/
+
+ssize_t __real_sendmsg(int fd, const struct msghdr *message, int flags);
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
+int __real_accept4(int fd, struct sockaddr *address, socklen_t *length, int flags);
+int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *length, int flags);
+
+static void (*before_sending)(void);   /* is called once */
+static const slow_t *before_accepting; /* is sent once */
+static bool no_descriptor_left;        /* the next accept finds */
+
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags) {
+  void (*call)(void) = before_sending;
+  before_sending = NULL;
+  if (call != NULL) call();
+  return __real_sendmsg(fd, message, flags);
+}
+
+int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *length, int flags) {
+  const slow_t *slow = before_accepting;
+  before_accepting = NULL;
+  if (slow != NULL) {
+    cr_assert_gt(send(slow->fd, &slow->note, sizeof slow->note, MSG_NOSIGNAL), 0);
+  }
+  if (no_descriptor_left) {
+    no_descriptor_left = false;
+    errno = EMFILE;
+    return -1;
+  }
+  return __real_accept4(fd, address, length, flags);
+}
+
+static shm_mesh_t pair[2];
+static shm_mesh_name_t pair_names[2];
+static int silent[SHM_MESH_SILENT_MAX];
+
+static void connect_strangers(int count) {
+  for (int i = 0; i < count; i++) silent[i] = connect_silently(&pair_names[0], 0);
+}
+
+static void close_strangers(int count) {
+  for (int i = 0; i < count; i++) close(silent[i]);
+}
+
+/* Rank 1 has connected: it is the one that has been silent longest. */
+static void make_room(void) {
+  connect_strangers(SHM_MESH_SILENT_MAX);
+  cr_assert_eq(receive_number(&pair[0], 1), 0);
+}
+
+static void use_last_descriptor(void) {
+  cr_assert_eq(receive_number(&pair[0], 1), 0);
+  no_descriptor_left = true;
+  cr_assert_eq(receive_number(&pair[0], 1), 0);
+}
+
+Test(mesh, takes_a_peer_that_was_closed_before_it_sent, .timeout = 60) {
+  void (*const closers[])(void) = {make_room, use_last_descriptor};
+  for (int i = 0; i < 2; i++) {
+    const shm_note_t note = {.kind = SHM_NOTE_SEGMENT, .segment = 5};
+    uint64_t deadline_ns = base_clock_now_ns() + 20000 * MS_NS;
+    open_two(pair, pair_names);
+    before_sending = closers[i];
+    cr_assert_eq(shm_mesh_send_until(&pair[1], 0, &note, STDOUT_FILENO, deadline_ns), COLL_OK, "%s",
+                 base_last_error());
+    cr_assert_eq(receive_number(&pair[0], 1), 5);
+    if (i == 0) close_strangers(SHM_MESH_SILENT_MAX);
+    close_two(pair);
+  }
+}
+
+/* The note comes when the receiver has found none, and closes the connection for another one. */
+Test(mesh, loses_no_note_that_came_before_its_connection_was_closed) {
+  for (int i = 0; i < 2; i++) {
+    open_two(pair, pair_names);
+    const slow_t slow = {.fd = connect_silently(&pair_names[0], 0),
+                         .note = {.kind = SHM_NOTE_REVOKE, .source = 1, .key = KEY, .segment = 6}};
+    shm_note_t note;
+    bool got;
+    int fd;
+    connect_strangers(SHM_MESH_SILENT_MAX - 1);
+    cr_assert_eq(receive_number(&pair[0], 1), 0);
+    silent[SHM_MESH_SILENT_MAX - 1] = connect_silently(&pair_names[0], 0);
+    before_accepting = &slow;
+    no_descriptor_left = i == 1;
+    cr_assert_eq(shm_mesh_recv(&pair[0], &note, &fd, &got), COLL_OK);
+    cr_assert(got && note.segment == 6 && fd == -1, "the note is lost");
+    cr_assert_eq(receive_number(&pair[0], 1), 0);
+    close(slow.fd);
+    close_strangers(SHM_MESH_SILENT_MAX);
+    close_two(pair);
+  }
 }
 
 /* ---- failures elsewhere ---------------------------------------------------------------------*/

@@ -138,16 +138,18 @@ static int send_once(const shm_mesh_t *mesh, int peer, const shm_note_t *note, i
   return error;
 }
 
-/* The peer has closed its socket. */
+/* Nobody listens at the peer's socket. */
 static bool is_gone(int error) {
-  return error == ECONNREFUSED || error == EPIPE || error == ECONNRESET;
+  return error == ECONNREFUSED;
 }
 
 /* Too many connections to the peer are pending, too many descriptors are under way to processes
- * that have not received them, or this process or the machine has no descriptor left. */
+ * that have not received them, or this process or the machine has no descriptor left. Or the
+ * connection was closed before the note was sent: the peer needed its place (close_oldest), or has
+ * gone, which the next connection finds out. */
 static bool is_full(int error) {
   return error == EAGAIN || error == ENOBUFS || error == ETOOMANYREFS || error == EMFILE ||
-         error == ENFILE;
+         error == ENFILE || error == EPIPE || error == ECONNRESET;
 }
 
 coll_status_t shm_mesh_send(const shm_mesh_t *mesh, int peer, const shm_note_t *note, int fd,
@@ -244,11 +246,18 @@ static void remove_silent(shm_mesh_t *mesh, int index) {
           (size_t)(mesh->silent_count - index) * sizeof *mesh->silent);
 }
 
-static void add_silent(shm_mesh_t *mesh, int connection) {
-  if (mesh->silent_count == SHM_MESH_SILENT_MAX) {
-    base_socket_close(mesh->silent[0]);
-    remove_silent(mesh, 0);
-  }
+/* Makes room: closes the connection that has been silent longest. It may be a peer's that has been
+ * slow between connecting and sending. So its note is received if it came meanwhile; afterwards
+ * sending fails, and the peer connects again. */
+static void close_oldest(shm_mesh_t *mesh, shm_note_t *note, int *fd, bool *got) {
+  int connection = mesh->silent[0];
+  remove_silent(mesh, 0);
+  shutdown(connection, SHUT_RD);
+  if (!receive_from(mesh, connection, note, fd, got)) base_socket_close(connection);
+}
+
+static void add_silent(shm_mesh_t *mesh, int connection, shm_note_t *note, int *fd, bool *got) {
+  if (mesh->silent_count == SHM_MESH_SILENT_MAX) close_oldest(mesh, note, fd, got);
   mesh->silent[mesh->silent_count++] = connection;
 }
 
@@ -273,11 +282,10 @@ coll_status_t shm_mesh_recv(shm_mesh_t *mesh, shm_note_t *note, int *fd, bool *g
     if (connection >= 0 && !base_handshake_is_for(connection)) {
       base_socket_close(connection);
     } else if (connection >= 0) {
-      add_silent(mesh, connection);
-      receive_from_silent(mesh, note, fd, got);
+      add_silent(mesh, connection, note, fd, got);
+      if (!*got) receive_from_silent(mesh, note, fd, got);
     } else if ((errno == EMFILE || errno == ENFILE) && mesh->silent_count > 0) {
-      base_socket_close(mesh->silent[0]); /* the one that has been silent longest makes room */
-      remove_silent(mesh, 0);
+      close_oldest(mesh, note, fd, got);
     } else if (errno == EAGAIN) {
       return COLL_OK;
     } else if (errno != EINTR && errno != ECONNABORTED) {

@@ -39,7 +39,7 @@ typedef struct shm_note {
   uint64_t bytes;
 } shm_note_t;
 
-#define SHM_MESH_SILENT_MAX 64 /* when full, the oldest one is closed */
+#define SHM_MESH_SILENT_MAX 64 /* when full, the oldest one is closed; its peer tries again */
 
 typedef struct shm_mesh {
   int rank, size;
@@ -61,8 +61,8 @@ coll_status_t shm_mesh_join(shm_mesh_t *mesh, int rank, int size, const shm_mesh
                             uint64_t key);
 
 /* Sends a note, with a descriptor (which stays the caller's) or -1. Does not block: *sent is false
- * if too many connections to the peer are pending, the peer has exited, or this process can open no
- * more files. */
+ * if too many connections to the peer are pending, the peer has exited, one of the two processes
+ * can open no more files, or the peer has closed the connection to make room. */
 coll_status_t shm_mesh_send(const shm_mesh_t *mesh, int peer, const shm_note_t *note, int fd,
                             bool *sent);
 
