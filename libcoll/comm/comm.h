@@ -14,6 +14,7 @@
 #include "base/ranks.h"
 #include "base/secret.h"
 #include "comm/cache_entry.h"
+#include "comm/peer_process.h"
 #include "engine/world.h"
 #include "tune/tune.h"
 
@@ -21,8 +22,9 @@
 
 /* The process of a peer. */
 typedef struct comm_peer {
-  int32_t pid;   /* for messages */
-  bool is_first; /* the lowest rank of its process */
+  int32_t pid;                 /* for messages */
+  bool is_first;               /* the lowest rank of its process */
+  comm_peer_process_t process; /* for messages */
 } comm_peer_t;
 
 /* Reused by all sends to one peer, or by all receives from it. */
@@ -293,7 +295,7 @@ coll_status_t comm_fail_finished(struct coll_comm *comm);
 /* The rank because of which the communicator has failed; -1: there is none (coll.h). */
 int comm_failed_rank(struct coll_comm *comm);
 
-/* "rank 3 (pid 17) died", or why it is lost otherwise. */
+/* "rank 3 (pid 17) died", or why it is lost otherwise. Takes 0.4 s if its process lives. */
 #define COMM_LOSS_BYTES 256
 void comm_describe_loss(const struct coll_comm *comm, int peer, char text[COMM_LOSS_BYTES]);
 

@@ -211,7 +211,8 @@ static void note_peers(struct coll_comm *comm, const comm_record_t records[]) {
     uint64_t space = records[peer].pid_space;
     if (space == 0 || space != records[comm->rank].pid_space) comm->one_pid_space = false;
     bool first = count_of_process(peer, records, peer) == 0;
-    comm->peers[peer] = (comm_peer_t){.pid = records[peer].pid, .is_first = first};
+    comm->peers[peer] = (comm_peer_t){
+        .pid = records[peer].pid, .is_first = first, .process = records[peer].started};
   }
 }
 
@@ -224,6 +225,7 @@ coll_status_t comm_listen(transport_listener_t *listener, comm_record_t *record)
   memset(record, 0, sizeof *record);
   pthread_once(&process_once, draw_process_number);
   record->pid = (int32_t)getpid();
+  record->started = comm_peer_process_own();
   record->process = process_number;
   record->pid_space = flight_pid_space();
   record->kernel = topo_host_kernel();

@@ -5,6 +5,7 @@
 #ifndef COMM_CREATE_H
 #define COMM_CREATE_H
 
+#include "comm/peer_process.h"
 #include "comm/rendezvous/rendezvous.h"
 #include "comm/settings.h"
 #include "topo/cpus.h"
@@ -14,7 +15,8 @@
 /* The information about itself that a rank sends to all others before they share memory. */
 typedef struct comm_record {
   int32_t pid;
-  topo_home_t home;   /* package and NUMA node of the cpus below (placement.h) */
+  comm_peer_process_t started; /* with the pid, for messages */
+  topo_home_t home;            /* package and NUMA node of the cpus below (placement.h) */
   uint64_t process;   /* random; ranks with equal pid and process are threads of one process */
   uint64_t pid_space; /* pid namespace of the pid; 0: unknown */
   uint64_t kernel;    /* whose cores the cpus below are (topo/host.h); 0: unknown */

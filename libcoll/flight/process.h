@@ -5,6 +5,7 @@
 #ifndef FLIGHT_PROCESS_H
 #define FLIGHT_PROCESS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef enum flight_process {
@@ -21,6 +22,10 @@ uint64_t flight_pid_space(void);
 /* The state of process `pid` of the namespace. If the process exited and another one has its pid,
  * returns the state of the latter. */
 flight_process_t flight_process_of(int32_t pid, uint64_t pid_space);
+
+/* Whether all threads of the process exit or have exited; those that exit may still have to close
+ * their descriptors. */
+bool flight_process_ends(int32_t pid, uint64_t pid_space);
 
 /* The name of the state, as in "running" or "unknown". */
 const char *flight_process_word(flight_process_t process);

@@ -217,3 +217,53 @@ Test(leaving, is_not_what_a_stopped_rank_does) {
   harness_result_t result;
   cr_assert(party_processes(3, TIMEOUT_MS, stop_last_rank, NULL, &result), "%s", result.text);
 }
+
+/* ---- connections that a living process closes -----------------------------------------------*/
+
+static void execute(void) {
+  execlp("sleep", "sleep", "60", (char *)NULL);
+}
+
+static void close_all(void) {
+  closefrom(3);
+  pause();
+}
+
+/* Rank 1 closes its connections and lives on, until rank 0 has been told. */
+static int close_connections(party_rank_t *self) {
+  void (*const *close_them)(void) = self->context;
+  pid_t *pid = harness_board();
+  if (self->rank == 1) *pid = getpid();
+  PARTY_OK(coll_barrier(self->comm, NULL));
+  if (self->rank == 1) {
+    (*close_them)();
+    return harness_fail("rank 1 goes on");
+  }
+  int code = loop_until(self, COLL_ERROR_RANK_LOST,
+                        ") lives, but its connection has ended (it has called exec or closed all "
+                        "its descriptors, or the connection was reset) while call ",
+                        NULL);
+  kill(*pid, SIGKILL);
+  return code;
+}
+
+static void expect_closed(void (*close_them)(void)) {
+  harness_result_t result;
+  party_processes(2, TIMEOUT_MS, close_connections, &close_them, &result);
+  cr_assert(result.ranks[0].end == HARNESS_RETURNED && result.ranks[0].value == 0, "%s",
+            result.text);
+  cr_assert_eq(result.ranks[1].end, HARNESS_KILLED, "%s", result.text);
+}
+
+Test(leaving, by_exec_is_no_death) {
+  expect_closed(execute);
+}
+
+Test(leaving, by_exec_is_no_death_over_tcp) {
+  setenv("COLL_TRANSPORTS", "tcp", 1);
+  expect_closed(execute);
+}
+
+Test(leaving, by_closing_all_descriptors_is_no_death) {
+  expect_closed(close_all);
+}

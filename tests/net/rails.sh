@@ -171,7 +171,7 @@ unset COLL_RECONNECT
 if [ $code -eq 0 ]; then
   echo "# not tried: this kernel lets nobody reset connections"
 else
-  grep -Eq 'rank [01] \(pid [0-9]+\) died' err
+  grep -Eq 'rank [01] \(pid [0-9]+\) lives, but its connection has ended' err
   ok "connections that are reset, and not made again: the rank is lost"
   said "resets, COLL_RECONNECT=none"
   COLL_DEBUG=1 COLL_INTERFACES=eth0,eth1 "$collrun" --hosts "${prefix}h1:2,${prefix}h2:2" \

@@ -12,7 +12,7 @@
 
 #include "base/secret.h"
 #include "base/status.h"
-#include "comm/rendezvous/server_process.h"
+#include "comm/peer_process.h"
 #include "comm/rendezvous/wire.h"
 
 #define RENDEZVOUS_HOST_BYTES 64
@@ -24,7 +24,7 @@ typedef struct rendezvous_address {
   uint16_t port;
   bool is_here; /* the server is this host's and listens at all of its addresses */
   int32_t pid;  /* of the server, which is already listening; 0: not known, it may come later */
-  rendezvous_process_t process; /* the same process; space 0: not known */
+  comm_peer_process_t process; /* the same process; space 0: not known */
   uint64_t job; /* tells servers of several jobs on one port apart; may be known to anyone */
   base_secret_t secret; /* the server hangs up on callers that do not know it */
 } rendezvous_address_t;
@@ -77,7 +77,7 @@ typedef struct rendezvous_link {
   int fd; /* -1: none; readable when there is news for rendezvous_check */
   int rank;
   int server_pid;
-  rendezvous_process_t server_process; /* space 0: not known */
+  comm_peer_process_t server_process; /* space 0: not known */
   int server_rank; /* the rank whose process runs the server; -1: none, or not known yet */
   wire_answer_t verdict;
   size_t verdict_received; /* bytes */
