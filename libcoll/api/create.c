@@ -11,6 +11,7 @@
 #include "api/submit.h"
 #include "base/clock.h"
 #include "base/memory.h"
+#include "comm/combine.h"
 #include "comm/gpu/gpu.h"
 #include "comm/launch/launch.h"
 
@@ -168,6 +169,7 @@ static coll_status_t create(const unique_id_t *id, int rank, int size,
   if (!api_group_is_open() && settings->blocking) {
     struct coll_comm *made = NULL;
     COLL_TRY(comm_create(&id->address, rank, size, settings, &made));
+    comm_combine_note_maker(made);
     *comm = made;
     return COLL_OK;
   }
@@ -201,8 +203,10 @@ coll_status_t coll_comm_create_env(coll_comm_t *comm) {
   coll_status_t status =
       comm_create(launch.size > 1 ? &server : NULL, launch.rank, launch.size, &settings, &made);
   base_secret_wipe(&server.secret);
-  if (status == COLL_OK) *comm = made;
-  return status;
+  COLL_TRY(status);
+  comm_combine_note_maker(made);
+  *comm = made;
+  return COLL_OK;
 }
 
 static coll_status_t create_local(const char *function, int size, comm_settings_t *settings,
@@ -298,6 +302,7 @@ static coll_status_t split(coll_comm_t comm, int color, int key, const coll_comm
     return split_later(comm, color, key, &settings, new_comm);
   }
   COLL_TRY(comm_split(comm, color, key, &settings, &made));
+  if (made != NULL) comm_combine_note_maker(made);
   *new_comm = made;
   return COLL_OK;
 }

@@ -224,9 +224,19 @@ void comm_combine_release(struct coll_comm *comm) {
 /* ---- waits that other threads may end
  * -----------------------------------------------------------*/
 
+void comm_combine_note_maker(struct coll_comm *comm) {
+  comm->combine.maker = &thread;
+}
+
+static bool is_used_by_several(const struct coll_comm *comm) {
+  const comm_combine_t *combine = &comm->combine;
+  const void *first = atomic_load_explicit(&combine->thread, memory_order_relaxed);
+  return comm_is_used_by_threads(comm) || (combine->maker != NULL && combine->maker != first);
+}
+
 bool comm_combine_may_be_ended(const struct coll_comm *comm, uint64_t waited_ns) {
   if (!comm->combine.is_holding) return false;
-  if (comm_is_used_by_threads(comm)) return true;
+  if (is_used_by_several(comm)) return true;
   uint64_t limit_ns = comm->limits.hang_ns > 0 ? comm->limits.hang_ns : MANY_THREADS_NS;
   return waited_ns < limit_ns && comm_process_threads() != 1;
 }

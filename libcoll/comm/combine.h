@@ -38,9 +38,13 @@ coll_status_t comm_combine_advance(comm_task_t *own_last, comm_wait_t *wait, boo
  * or to the next ticket. */
 void comm_combine_release(struct coll_comm *comm);
 
+/* This thread has made the communicator, for its own calls: if another one is the first to send or
+ * receive, there are two that use it. */
+void comm_combine_note_maker(struct coll_comm *comm);
+
 /* Whether a call that another thread has yet to make may end the wait of the holder, which has
- * lasted for waited_ns. A process of several threads, of which one alone has made sends and
- * receives so far, is given time for that. */
+ * lasted for waited_ns. A process of several threads, of which one alone has used the communicator
+ * so far, is given time for that. */
 bool comm_combine_may_be_ended(const struct coll_comm *comm, uint64_t waited_ns);
 
 #endif

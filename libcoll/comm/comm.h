@@ -118,6 +118,7 @@ typedef struct comm_combine {
   /* Written by any thread that makes a send or receive. */
   _Atomic(const void *) thread; /* the first one; NULL: none */
   _Atomic bool by_threads;      /* there were others */
+  const void *maker;            /* the thread that made the communicator; NULL: it made several */
   /* The fields below belong to the holder of the lock. */
   bool is_holding; /* by comm_combine_take */
   uint64_t last_ticket;

@@ -385,6 +385,8 @@ static int run_pairs(show_t *show) {
 
 static void run_show(int size, bool threads, int every) {
   if (!threads && HARNESS_BUILD == HARNESS_THREAD) cr_skip_test("threads are enough");
+  /* after which a wait for a send or receive counts, of a process with several threads */
+  setenv("COLL_HANG_MS", "20", 1);
   int kinds = call_kind_count(), huge = call_kind_huge_count();
   size_t pairs_max = (size_t)(kinds * kinds + huge * huge);
   size_t bytes = sizeof(show_t) + pairs_max * sizeof(record_t);

@@ -108,6 +108,15 @@ Test(threads, send_while_another_receives) {
   run_everywhere(3, send_beside_a_receive);
 }
 
+/* The thread that made the communicator uses it, too, however late. */
+Test(threads, wait_for_the_one_that_made_it) {
+  harness_result_t result;
+  if (HARNESS_BUILD == HARNESS_THREAD) cr_skip_test("threads have communicators of another one");
+  setenv("COLL_HANG_MS", "20", 1);
+  cr_assert(party_processes(2, TIMEOUT_MS, send_beside_a_receive, NULL, &result), "%s",
+            result.text);
+}
+
 static int receive_beside_a_send(party_rank_t *self) {
   int next = (self->rank + 1) % self->size, before = (self->rank + self->size - 1) % self->size;
   float *large = calloc(2 * LARGE, sizeof *large), *got = large + LARGE;
