@@ -22,6 +22,14 @@ rejects() {
 
 write_text
 
+# ---- few micro-batches
+
+few='fewer micro-batches than the 2 stages'
+train 2 --steps 1 --pp 2 --schedule 1f1b && [ "$(grep -c "$few" out)" -eq 1 ] &&
+  train 2 --steps 1 --pp 2 --schedule 1f1b --accumulate 2 && ! grep -q "$few" out &&
+  train 2 --steps 1 --pp 2 --schedule terapipe --slices 2 && ! grep -q "$few" out
+ok "fewer micro-batches than stages are said once"
+
 # ---- naive data parallelism
 
 train 1 --steps 20 --out one.ckpt && one=$(held_out) && [ -n "$one" ] &&

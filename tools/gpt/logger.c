@@ -127,6 +127,12 @@ static void print_setup(const gpt_setup_t *setup) {
   printf("%.1f MB per rank; GEMM on all ranks: %.0f GFLOP/s in %s (%s)\n",
          (double)gpt_memory_total(&setup->memory) * 1e-6, setup->speed.gemm_per_s * 1e-9,
          train_dtype_name(setup->speed.dtype), setup->speed.backend);
+  if (gpt_parallel_is_starved(setup->settings, setup->parallel)) {
+    printf(
+        "note: --accumulate %d gives fewer micro-batches than the %d stages: at no time do all "
+        "stages work\n",
+        (int)setup->settings->accumulate, setup->parallel->ranks.stages);
+  }
   (void)base_tool_flush();
 }
 

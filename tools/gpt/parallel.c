@@ -164,6 +164,13 @@ coll_status_t gpt_parallel_passes(const gpt_settings_t *settings, const gpt_para
   return COLL_OK;
 }
 
+bool gpt_parallel_is_starved(const gpt_settings_t *settings, const gpt_parallel_t *parallel) {
+  train_schedule_kind_t kind = settings->schedule;
+  if (kind == TRAIN_SCHEDULE_NAIVE || train_schedule_is_asynchronous(kind)) return false;
+  int parts = (int)settings->accumulate * train_slices_count(&parallel->slices);
+  return parts < parallel->ranks.stages;
+}
+
 coll_status_t gpt_parallel_memory(const gpt_settings_t *settings, const gpt_parallel_t *parallel,
                                   train_pool_t *pool, train_memory_t *memory) {
   const train_store_options_t store = gpt_settings_store(settings);

@@ -34,6 +34,10 @@ void gpt_parallel_close(gpt_parallel_t *parallel);
 coll_status_t gpt_parallel_passes(const gpt_settings_t *settings, const gpt_parallel_t *parallel,
                                   train_pool_t *pool, train_model_options_t *options);
 
+/* Whether the schedule has too few micro-batches, or slices of them, for all stages to work at the
+ * same time. */
+bool gpt_parallel_is_starved(const gpt_settings_t *settings, const gpt_parallel_t *parallel);
+
 /* Predicts the memory of this rank. Not collective. */
 coll_status_t gpt_parallel_memory(const gpt_settings_t *settings, const gpt_parallel_t *parallel,
                                   train_pool_t *pool, train_memory_t *memory);
