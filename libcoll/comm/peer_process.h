@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-typedef struct rendezvous_process {
+typedef struct comm_peer_process {
   uint32_t space; /* of the system and its pid namespace; 0: not known */
   uint32_t start; /* when it started */
 } comm_peer_process_t;

@@ -398,9 +398,11 @@ int layout_train_rank(party_rank_t *party, const layout_trial_t *trial, coll_sta
   PARTY_TRY(create_executor(&worker));
   PARTY_TRY(begin(&worker));
   bool together = train_schedule_is_asynchronous(trial->schedule);
+  int saved_step = trial->saved_step > 0 ? trial->saved_step : trial->steps;
   *status = together ? take_steps(&worker, trial->steps) : COLL_OK;
   for (int step = 0; !together && step < trial->steps && *status == COLL_OK; step++) {
     *status = take_step(&worker);
+    if (*status == COLL_OK && step + 1 == saved_step) PARTY_TRY(save(&worker, trial->save));
   }
   *status = train_executor_fail(worker.executor, *status);
   end(&worker);

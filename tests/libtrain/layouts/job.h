@@ -45,6 +45,7 @@ typedef struct layout_trial {
   const char *resume;     /* checkpoint to begin with; NULL: a new model */
   const char *again;      /* where to save it again before the first step; NULL: nowhere */
   const char *save;       /* where to save at the end; NULL: nowhere */
+  int saved_step;         /* layout_train_rank saves after so many steps instead; 0: at the end */
 } layout_trial_t;
 
 /* Arrays of the whole model's flat space. */

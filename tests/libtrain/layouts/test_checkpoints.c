@@ -25,7 +25,7 @@ TestSuite(layout_checkpoints, .init = setup, .fini = teardown);
 static const layout_trial_t layouts[] = {
     {.micro_batches = 2},
     {.dp = 2, .zero = 3},
-    {.tp = 2},
+    {.cp = 2, .tp = 2},
     {.tp = 4, .sequence_parallel = true, .micro_batches = 4},
     {.dp = 2, .tp = 2, .zero = 2},
     {.dp = 2, .tp = 4, .zero = 3, .sequence_parallel = true},

@@ -1,17 +1,16 @@
 /*
- * A rank is killed in the middle of a schedule, before a sample of its products: each action of a
- * stage begins with one. Every other rank must end within two seconds, with an error that names the
- * rank of the job that died, whichever communicator it was waiting in.
+ * A rank is killed in the middle of a schedule, before a sample of its products. Every other rank
+ * must end within two seconds, with an error that names the rank of the job that died, whichever
+ * communicator it was waiting in.
  */
 #include <criterion/criterion.h>
-#include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "harness/sample.h"
 #include "libtrain/layouts/job.h"
+#include "libtrain/layouts/victim.h"
 
 #define TIMEOUT_MS 20000
 #define GRACE_NS (UINT64_C(2000000000) * HARNESS_PATIENCE)
@@ -23,44 +22,9 @@ typedef struct death {
   int products; /* that the victim survives */
 } death_t;
 
-/* On the harness's board. */
-typedef struct note {
-  _Atomic uint64_t died_ns;
-} note_t;
-
-/* ---- the victim ---- */
-
-static int products_left = -1; /* of this process; -1: it survives */
-
-static void count_product(void) {
-  note_t *note = harness_board();
-  if (products_left < 0 || products_left-- > 0) return;
-  atomic_store(&note->died_ns, base_clock_now_ns());
-  raise(SIGKILL);
-}
-
-static void linear_forward(const train_exec_t *exec, const train_linear_t *linear, const void *in,
-                           int rows, const void *weight, const void *bias, const void *residual,
-                           void *out, void *active) {
-  count_product();
-  train_ops_host.linear_forward(exec, linear, in, rows, weight, bias, residual, out, active);
-}
-
-static void linear_backward(const train_exec_t *exec, const train_linear_t *linear,
-                            const void *d_out, const void *in, int rows, const void *weight,
-                            const void *hidden, bool overwrite, void *d_in, float *d_weight,
-                            float *d_bias) {
-  count_product();
-  train_ops_host.linear_backward(exec, linear, d_out, in, rows, weight, hidden, overwrite, d_in,
-                                 d_weight, d_bias);
-}
-
-/* ---- the others ---- */
-
 static int check_told(const death_t *death, coll_status_t status) {
-  const note_t *note = harness_board();
   const char *sentence = base_last_error();
-  uint64_t now_ns = base_clock_now_ns(), died_ns = atomic_load(&note->died_ns);
+  uint64_t now_ns = base_clock_now_ns(), died_ns = victim_died_ns();
   char name[32];
   snprintf(name, sizeof name, "rank %d", death->victim);
   PARTY_REQUIRE(status == COLL_ERROR_RANK_LOST, "%s: %s", coll_status_string(status), sentence);
@@ -74,13 +38,11 @@ static int check_told(const death_t *death, coll_status_t status) {
 static int body(party_rank_t *party) {
   const death_t *death = party->context;
   layout_trial_t trial = death->trial;
-  train_ops_t ops = train_ops_host;
+  train_ops_t ops = victim_ops();
   coll_status_t status;
-  ops.linear_forward = linear_forward;
-  ops.linear_backward = linear_backward;
   trial.ops = &ops;
   trial.steps = STEPS;
-  if (party->rank == death->victim) products_left = death->products;
+  if (party->rank == death->victim) victim_die(death->products, NULL);
   PARTY_TRY(layout_train_rank(party, &trial, &status));
   return check_told(death, status);
 }
@@ -164,6 +126,12 @@ Test(failures, tensor_overlapped) {
   DIE(4, .tp = 2, .pp = 2, .tensor_overlap = 4, .micro_batches = 4,
       .schedule = TRAIN_SCHEDULE_1F1B);
   DIE(4, .tp = 4, .pp = 1, .tensor_overlap = 2, .micro_batches = 2, .sequence_parallel = true);
+}
+
+Test(failures, context_and_experts) {
+  DIE(4, .cp = 2, .pp = 2, .micro_batches = 4, .schedule = TRAIN_SCHEDULE_1F1B);
+  DIE(4, .cp = 4, .pp = 1, .context_kind = TRAIN_CONTEXT_ULYSSES, .micro_batches = 2);
+  DIE(4, .config = &layout_two_of_eight, .dp = 4, .ep = 2, .pp = 1, .micro_batches = 2);
 }
 
 /* Ranks that share neither a stage nor a pipeline with the one that dies. */

@@ -19,8 +19,9 @@ static train_plan_traffic_t plan(const layout_trial_t *trial) {
   int tp = at_least_1(trial->tp), cp = at_least_1(trial->cp), dp = at_least_1(trial->dp);
   int pp = at_least_1(trial->pp), ranks = tp * cp * dp * pp;
   static const int host_of[RANKS_MAX];
-  const train_mesh_options_t mesh = {.size = {tp, cp, dp, pp}};
-  const train_plan_job_t job = {.model = layout_config,
+  const train_mesh_options_t mesh = {
+      .size = {tp, cp, dp, pp}, .ep = at_least_1(trial->ep), .etp = trial->etp};
+  const train_plan_job_t job = {.model = *layout_trial_config(trial),
                                 .batch = LAYOUT_BATCH,
                                 .precision = trial->precision,
                                 .bucket_bytes = LAYOUT_BUCKET_BYTES};
@@ -76,7 +77,36 @@ static void check(layout_trial_t trial) {
   layout_outcome_free(&outcome);
 }
 
+/* What is sent to experts depends on the routers: the planner knows a mean of it. The rest is
+ * exact, and all of it is counted. The store's counts have shares of two groups (counted_by_ring).
+ */
+static void check_experts(layout_trial_t trial) {
+  static const train_traffic_axis_t axes[] = {TRAIN_TRAFFIC_TENSOR, TRAIN_TRAFFIC_CONTEXT,
+                                              TRAIN_TRAFFIC_PIPELINE, TRAIN_TRAFFIC_EXPERTS};
+  char text[200];
+  trial.rings = true;
+  trial.steps = 2;
+  layout_outcome_t outcome = layout_train(&trial);
+  const train_plan_traffic_t planned = plan(&trial);
+  layout_trial_text(&trial, text);
+  for (size_t i = 0; i < sizeof axes / sizeof axes[0]; i++) {
+    train_traffic_axis_t axis = axes[i];
+    cr_expect_eq(outcome.wired[axis], outcome.counted[axis],
+                 "%s, %s: %" PRIu64 " bytes sent, %" PRIu64 " counted", text,
+                 train_traffic_names[axis], outcome.wired[axis], outcome.counted[axis]);
+  }
+  cr_expect_gt(outcome.wired[TRAIN_TRAFFIC_EXPERTS], 0, "%s", text);
+  uint64_t data = train_plan_bytes(&planned, TRAIN_MESH_DATA) +
+                  train_plan_bytes(&planned, TRAIN_MESH_EXPERT_DATA);
+  cr_expect_eq(outcome.wired[TRAIN_TRAFFIC_DATA], data,
+               "%s, data: %" PRIu64 " bytes sent, %" PRIu64 " planned", text,
+               outcome.wired[TRAIN_TRAFFIC_DATA], data);
+  layout_outcome_free(&outcome);
+}
+
 #define CHECK(...) check((layout_trial_t){__VA_ARGS__})
+#define CHECK_EXPERTS(...) \
+  check_experts((layout_trial_t){.config = &layout_two_of_eight, __VA_ARGS__})
 
 Test(layout_traffic, tensor) {
   CHECK(.tp = 2);
@@ -123,6 +153,16 @@ Test(layout_traffic, pipeline) {
   CHECK(.pp = 2, .chunks = 2, .micro_batches = 4, .schedule = TRAIN_SCHEDULE_INTERLEAVED);
   CHECK(.pp = 4, .micro_batches = 2, .schedule = TRAIN_SCHEDULE_TERAPIPE,
         .slices = {3, {14, 11, 7}});
+}
+
+Test(layout_traffic, experts) {
+  CHECK_EXPERTS(.dp = 2, .ep = 2);
+  CHECK_EXPERTS(.dp = 4, .ep = 4, .zero = 1, .micro_batches = 2);
+  CHECK_EXPERTS(.dp = 4, .ep = 2, .zero = 2, .recompute = TRAIN_RECOMPUTE_BLOCK);
+  CHECK_EXPERTS(.dp = 2, .tp = 2, .ep = 2);
+  CHECK_EXPERTS(.dp = 2, .tp = 2, .ep = 2, .etp = 1, .sequence_parallel = true);
+  CHECK_EXPERTS(.cp = 2, .dp = 2, .ep = 4);
+  CHECK_EXPERTS(.dp = 2, .pp = 2, .ep = 2, .micro_batches = 4, .schedule = TRAIN_SCHEDULE_1F1B);
 }
 
 Test(layout_traffic, together) {

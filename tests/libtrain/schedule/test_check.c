@@ -29,6 +29,9 @@ static void prove(train_schedule_shape_t shape) {
     cr_assert_eq(report.stages[stage].live, train_schedule_live_limit(&shape, stage),
                  "%s p %d m %d steps %d stage %d: live %d", train_schedule_names[shape.kind],
                  shape.stages, shape.micro_batches, shape.steps, stage, report.stages[stage].live);
+    if (shape.kind == TRAIN_SCHEDULE_1F1B) {
+      cr_assert_leq(report.stages[stage].live, shape.stages - stage);
+    }
     cr_assert_leq(report.stages[stage].slots, report.stages[stage].live);
     cr_assert_leq(report.stages[stage].versions, train_schedule_versions_limit(&shape));
     most_versions = fmax(most_versions, report.stages[stage].versions);
