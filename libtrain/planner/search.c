@@ -246,30 +246,53 @@ static bool fits(const search_t *search, train_plan_layout_t layout) {
   return false;
 }
 
-/* Calls try_micro_batches for the division, or skips it if it is not what is wanted or if ep does
- * not divide it. */
+/* Calls try_micro_batches for a mesh, whose candidate is *best. NULL: there is none yet. */
+static coll_status_t try_mesh(const search_t *search, const train_mesh_shape_t *mesh,
+                              train_plan_candidate_t **best) {
+  train_plan_layout_t layout = {
+      .mesh = *mesh,
+      .schedule = {.steps = 1, .chunks = 1, .slices = 1, .stages = mesh->size[TRAIN_MESH_PP]}};
+  search_t here = *search;
+  if (*best == NULL) {
+    *best = &search->list->candidates[search->list->count++];
+    (*best)->layout = layout;
+  }
+  here.best = *best;
+  if (!fits(&here, layout)) return COLL_OK;
+  COLL_TRY(plan_links_init(&layout.mesh, search->machine, &here.links));
+  return try_micro_batches(&here, layout);
+}
+
+/* Whether so many ranks may hold the experts of a layer, as is wanted or else as is possible. */
+static bool is_wanted_ep(const search_t *search, const int size[TRAIN_MESH_AXES], int ep) {
+  int wanted = search->wanted->mesh.ep, experts = search->job->model.experts;
+  if (wanted > 0) return ep == wanted;
+  if (experts == 0) return ep == 1;
+  return experts % ep == 0 && size[TRAIN_MESH_DP] * size[TRAIN_MESH_CP] % ep == 0;
+}
+
+/* Calls try_mesh for the division with each ep, or skips what is not wanted and what ep does not
+ * divide. */
 static coll_status_t try_division(const search_t *search, const int size[TRAIN_MESH_AXES]) {
   train_mesh_options_t options = search->wanted->mesh;
-  train_plan_layout_t layout = {.schedule = {.steps = 1, .chunks = 1, .slices = 1}};
-  search_t here = *search;
+  train_plan_candidate_t *best = NULL;
   for (int axis = 0; axis < TRAIN_MESH_AXES; axis++) {
     if (options.size[axis] != 0 && options.size[axis] != size[axis]) return COLL_OK;
     options.size[axis] = size[axis];
   }
-  if (train_mesh_shape_init(&options, search->machine->ranks, &layout.mesh) != COLL_OK) {
+  for (options.ep = 1; options.ep <= search->machine->ranks; options.ep++) {
+    train_mesh_shape_t mesh;
+    if (!is_wanted_ep(search, size, options.ep)) continue;
+    if (train_mesh_shape_init(&options, search->machine->ranks, &mesh) != COLL_OK) continue;
+    COLL_TRY(try_mesh(search, &mesh, &best));
+  }
+  if (best == NULL || best->limit != TRAIN_PLAN_POSSIBLE || best->cost.time.step > 0) {
     return COLL_OK;
   }
-  layout.schedule.stages = size[TRAIN_MESH_PP];
-  here.best = &search->list->candidates[search->list->count++];
-  here.best->layout = layout;
-  if (!fits(&here, layout)) return COLL_OK;
-  COLL_TRY(plan_links_init(&layout.mesh, search->machine, &here.links));
-  COLL_TRY(try_micro_batches(&here, layout));
-  if (here.best->limit != TRAIN_PLAN_POSSIBLE || here.best->cost.time.step > 0) return COLL_OK;
-  here.best->limit = TRAIN_PLAN_LIMIT_SCHEDULE;
-  snprintf(here.best->reason, sizeof here.best->reason,
+  best->limit = TRAIN_PLAN_LIMIT_SCHEDULE;
+  snprintf(best->reason, sizeof best->reason,
            "%d layers cannot be divided evenly among virtual stages of --pp %d",
-           search->job->model.layers, layout.schedule.stages);
+           search->job->model.layers, size[TRAIN_MESH_PP]);
   return COLL_OK;
 }
 

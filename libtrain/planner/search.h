@@ -6,7 +6,7 @@
 
 /* What the user has decided; the search chooses the rest. */
 typedef struct train_plan_wanted {
-  train_mesh_options_t mesh;         /* sizes of 0 are free */
+  train_mesh_options_t mesh;         /* sizes and an ep of 0 are free */
   int micro_batches, virtual_stages; /* 0: free */
   int slices;                        /* of TeraPipe; 0: TRAIN_PLAN_SLICES (slices.h) */
   train_slices_t slice_lengths;      /* those, if there are several */

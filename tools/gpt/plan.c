@@ -130,7 +130,7 @@ static const char summary[] =
     "sent\nof each rank, at every ZeRO stage. With --model (which is --preset), --topology, "
     "--memory or a\nsize of the mesh: the layouts of that many ranks, fastest first, with memory, "
     "bytes sent, time\nand the options to run each; --explain says why. Options that are given as "
-    "other than their\ndefault are kept: --tp, --cp, --pp, --dp, --zero, --accumulate, "
+    "other than their\ndefault are kept: --tp, --cp, --pp, --dp, --ep, --zero, --accumulate, "
     "--recompute,\n--schedule, --slices. TeraPipe is planned only if --schedule asks for it.";
 
 static const char examples[] =

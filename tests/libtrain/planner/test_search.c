@@ -126,6 +126,39 @@ Test(plan_search, keeps_what_is_decided) {
 /* A schedule that computes something else, and virtual stages that do not fit, make no layout
  * possible.
  */
+/* Experts that do not fit one rank are divided among several, of the data ranks that there are;
+ * with room for all of them, those of every size that is possible are compared. */
+Test(plan_search, divides_experts) {
+  train_plan_job_t job = small_job();
+  train_plan_wanted_t wanted = TRAIN_PLAN_WANTED_INIT;
+  train_plan_list_t roomy, tight, given;
+  job.model.experts = 8;
+  job.model.top_k = 1;
+  job.model.moe_every = 1;
+  wanted.mesh.size[TRAIN_MESH_TP] = wanted.mesh.size[TRAIN_MESH_PP] = 1;
+  wanted.mesh.size[TRAIN_MESH_CP] = 1;
+  wanted.zero = 0;
+  search(&job, 4, &wanted, &roomy);
+  cr_assert_eq(roomy.count, 1);
+  cr_assert_eq(roomy.possible, 1);
+  wanted.mesh.ep = 1;
+  search(&job, 4, &wanted, &given);
+  cr_assert_eq(given.possible, 1);
+  cr_expect_leq(roomy.candidates[0].cost.time.step, given.candidates[0].cost.time.step);
+  cr_expect_gt(roomy.layouts, given.layouts);
+  job.memory = given.candidates[0].cost.memory.total / 2;
+  search(&job, 4, &wanted, &tight);
+  cr_expect_eq(tight.possible, 0);
+  train_plan_list_free(&tight);
+  wanted.mesh.ep = 0;
+  search(&job, 4, &wanted, &tight);
+  cr_assert_eq(tight.possible, 1, "%s", tight.candidates[0].reason);
+  cr_expect_gt(tight.candidates[0].layout.mesh.size[TRAIN_MESH_EP], 1);
+  train_plan_list_free(&roomy);
+  train_plan_list_free(&tight);
+  train_plan_list_free(&given);
+}
+
 Test(plan_search, impossible_schedules) {
   const train_plan_job_t job = wide_job();
   train_plan_wanted_t wanted = TRAIN_PLAN_WANTED_INIT;
