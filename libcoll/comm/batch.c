@@ -171,14 +171,16 @@ static bool is_combinable(const comm_batch_t *batch) {
   return batch->ticket_count == 1;
 }
 
-/* Takes the lock for sends and receives, unless another thread completes them. */
+/* Takes the lock for sends and receives, unless another thread completes them. Calls that begin
+ * here look for a failure then (comm_task_start). */
 static coll_status_t take_combining(comm_task_t *first, comm_task_t *last, comm_ticket_t *ticket,
                                     comm_wait_t *wait) {
   comm_combinable_t calls = {.first = first, .last = last, .ticket = ticket->number};
   comm_combine_take(&calls, wait, &ticket->released);
   ticket->combines = true;
   ticket->number = calls.ticket;
-  return ticket->released ? COLL_OK : comm_failure(ticket->comm);
+  if (ticket->released || first->state == COMM_TASK_WAITING) return COLL_OK;
+  return comm_failure(ticket->comm);
 }
 
 /* First the communicators whose locks are held: a peer that waits on one of them may block the

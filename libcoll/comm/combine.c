@@ -27,7 +27,7 @@ struct comm_publication {
 };
 
 /* Its address identifies the thread. */
-static _Thread_local char thread;
+static _Thread_local char thread __attribute__((tls_model("initial-exec")));
 
 static void note_thread(comm_combine_t *combine) {
   const void *first = atomic_load_explicit(&combine->thread, memory_order_relaxed);
