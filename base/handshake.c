@@ -81,6 +81,7 @@ static base_handshake_state_t take_answer(base_handshake_t *h, int fd) {
   memcpy(h->peer, h->input + MAGIC_BYTES, NONCE_BYTES);
   h->is_other = !base_handshake_is_proven(h, true, h->input + HELLO_BYTES);
   if (h->is_other) return BASE_HANDSHAKE_REFUSED;
+  h->is_proven = true;
   base_handshake_prove(h, false, proof);
   return send_all(fd, proof, sizeof proof) ? BASE_HANDSHAKE_DONE : BASE_HANDSHAKE_CLOSED;
 }

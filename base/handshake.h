@@ -38,6 +38,7 @@ typedef struct base_handshake {
   bool is_listener;
   bool has_answered; /* as listener: has sent its proof */
   bool is_other;     /* as caller, refused: the listener has this protocol, but another secret */
+  bool is_proven;    /* as caller: the listener knows the secret, even if it has closed since */
   const base_secret_t *secret;
   const char *purpose;
   uint8_t own[BASE_HANDSHAKE_NONCE_BYTES], peer[BASE_HANDSHAKE_NONCE_BYTES];

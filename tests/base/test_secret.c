@@ -160,6 +160,20 @@ Test(handshake, a_caller_may_be_told_to_call_again) {
   cr_assert_eq(base_handshake_continue(&caller, ends[CALLER]), BASE_HANDSHAKE_RETRY);
 }
 
+/* A listener that ends at once was there: its proof counts. */
+Test(handshake, a_caller_knows_whom_it_lost) {
+  int ends[2];
+  base_handshake_t caller, listener;
+  open_pair(ends);
+  base_handshake_begin_listener(&listener, &ours, PURPOSE);
+  base_handshake_begin_caller(&caller, ends[CALLER], &ours, PURPOSE);
+  cr_assert_not(caller.is_proven);
+  cr_assert_eq(base_handshake_continue(&listener, ends[LISTENER]), BASE_HANDSHAKE_UNDER_WAY);
+  close(ends[LISTENER]);
+  cr_assert_eq(base_handshake_continue(&caller, ends[CALLER]), BASE_HANDSHAKE_CLOSED);
+  cr_assert(caller.is_proven);
+}
+
 /* Byte by byte. */
 Test(handshake, waits_for_what_comes_in_parts) {
   int ends[2];

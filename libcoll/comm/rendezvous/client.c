@@ -38,6 +38,7 @@ typedef struct call {
   char purpose[RENDEZVOUS_PURPOSE_BYTES];
   uint64_t hello_magic;
   base_handshake_state_t state; /* how the last handshake ended */
+  bool is_ours;                 /* the listener knew the secret then */
   int other_jobs;               /* servers in a row that know another secret */
   uint64_t other_ns;            /* when the first of these answered */
   uint64_t deadline_ns;
@@ -170,6 +171,7 @@ static bool shake_hands(call_t *call, int fd, uint64_t answer_ns, wire_greeting_
   if (call->state == BASE_HANDSHAKE_UNDER_WAY) {
     call->state = base_handshake_finish(&handshake, fd, answer_ns);
   }
+  call->is_ours = handshake.is_proven;
   if (call->state == BASE_HANDSHAKE_RETRY) greeting->magic = WIRE_RETRY;
   note_other_job(call, call->state == BASE_HANDSHAKE_REFUSED && handshake.is_other);
   return call->state == BASE_HANDSHAKE_DONE;
@@ -212,10 +214,9 @@ static coll_status_t fail_no_answer(const call_t *call) {
 
 /* Whether the server is known to have been there, from its greeting that did not come. */
 static void note_hang_up(call_t *call, const wire_greeting_t *greeting) {
-  bool is_ours = call->state == BASE_HANDSHAKE_DONE;
   if (greeting->magic == WIRE_RETRY) {
     call->up_ns = 0; /* the next server may take long */
-  } else if (is_ours || call->up_ns > 0) {
+  } else if (call->is_ours || call->up_ns > 0) {
     call->up_ns = base_clock_now_ns();
   }
   dialer_failed(&call->dialer, call->state == BASE_HANDSHAKE_REFUSED
