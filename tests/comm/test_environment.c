@@ -1,10 +1,8 @@
 /* Rank, size and rendezvous address from launchers' environment variables, and their precedence. */
-#include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -481,20 +479,8 @@ static int launched(int rank, int size, void *context) {
   return 0;
 }
 
-/* Finds a port that no socket is bound to. */
-static int free_port(void) {
-  struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-  socklen_t bytes = sizeof address;
-  int fd = socket(AF_INET, SOCK_STREAM, 0);
-  bool bound = bind(fd, (struct sockaddr *)&address, bytes) == 0 &&
-               getsockname(fd, (struct sockaddr *)&address, &bytes) == 0;
-  close(fd);
-  cr_assert(bound, "no free port");
-  return ntohs(address.sin_port);
-}
-
 Test(environment, makes_communicators) {
-  int port = free_port();
+  int port = harness_free_port();
   harness_result_t result;
   cr_assert(harness_run(4, 20000, launched, &port, &result), "%s", result.text);
 }

@@ -2,7 +2,6 @@
  * Many more ranks on one host than cores: a communicator is created, a sum over all ranks is exact,
  * no rank holds descriptors per peer, and when one rank is killed all others name it.
  */
-#include <arpa/inet.h>
 #include <coll.h>
 #include <criterion/criterion.h>
 #include <dirent.h>
@@ -12,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -93,21 +91,10 @@ static void run_rank(int rank, int size, int victim) {
   fail_by_victim(comm, rank, victim);
 }
 
-static int free_port(void) {
-  struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-  socklen_t bytes = sizeof address;
-  int fd = socket(AF_INET, SOCK_STREAM, 0);
-  bool bound = bind(fd, (struct sockaddr *)&address, bytes) == 0 &&
-               getsockname(fd, (struct sockaddr *)&address, &bytes) == 0;
-  close(fd);
-  cr_assert(bound, "no free port");
-  return ntohs(address.sin_port);
-}
-
 static void start_ranks(pid_t pids[], int size, int victim) {
   set("WORLD_SIZE", size);
   setenv("MASTER_ADDR", "127.0.0.1", 1);
-  set("MASTER_PORT", free_port());
+  set("MASTER_PORT", harness_free_port());
   setenv("COLL_TUNE", "builtin", 1);
   set("COLL_TIMEOUT_MS", 60000 * HARNESS_PATIENCE);
   for (int rank = 0; rank < size; rank++) {

@@ -4,6 +4,7 @@
  */
 #include "harness/harness.h"
 
+#include <arpa/inet.h>
 #include <assert.h>
 #include <pthread.h>
 #include <sched.h>
@@ -16,6 +17,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -305,4 +307,27 @@ void harness_forked(void) {
 
 void harness_kill(int rank) {
   kill(run->pids[rank], SIGKILL);
+}
+
+/* ---- ports ----------------------------------------------------------------------------------*/
+
+/* Below those that the kernel chooses from: net.ipv4.ip_local_port_range. */
+enum { PORT_FIRST = 15000, PORTS = 16000 };
+
+static bool is_free(int port) {
+  struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  address.sin_port = htons((uint16_t)port);
+  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  bool bound = fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof address) == 0;
+  if (fd >= 0) close(fd);
+  return bound;
+}
+
+int harness_free_port(void) {
+  int first = (int)((long)getpid() * 61 % PORTS); /* tests at the same time begin apart */
+  for (int i = 0; i < PORTS; i++) {
+    int port = PORT_FIRST + (first + i) % PORTS;
+    if (is_free(port)) return port;
+  }
+  return 0;
 }

@@ -71,6 +71,10 @@ bool harness_run_threads(int size, int timeout_ms, harness_body_t body, void *co
  * sandboxes do not; there, tests of such reads are skipped. */
 bool harness_can_read_processes(void);
 
+/* A TCP port of this host that nothing listens at, and that no socket gets which does not ask for
+ * it. 0: none was found. */
+int harness_free_port(void);
+
 /* ---- for bodies -----------------------------------------------------------------------------*/
 
 /* Stores the text in the result and returns 1, which the body should return. Later calls do not

@@ -4,11 +4,13 @@
  */
 #include "harness/harness.h"
 
+#include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -140,4 +142,16 @@ Test(harness, kills_what_a_rank_started) {
   struct pollfd reader = {.fd = ends[0], .events = POLLIN};
   cr_assert_eq(poll(&reader, 1, 5000), 1, "somebody still holds the pipe open");
   cr_assert(reader.revents & POLLHUP);
+}
+
+/* Another socket may be bound to it, and is given a different one otherwise. */
+Test(harness, finds_a_free_port) {
+  int port = harness_free_port(), own = socket(AF_INET, SOCK_STREAM, 0);
+  struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  address.sin_port = htons((uint16_t)port);
+  cr_assert(port > 0);
+  cr_assert_eq(bind(own, (struct sockaddr *)&address, sizeof address), 0);
+  int other = harness_free_port();
+  cr_assert(other > 0 && other != port, "%d and %d", port, other);
+  close(own);
 }
