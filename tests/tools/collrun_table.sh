@@ -23,7 +23,7 @@ eventually table_has 'stopped' && eventually table_has '1     2 .* for rank 1$' 
 ok "SIGQUIT prints a line for each rank, with one rank stopped"
 
 grep -q '^comm  rank  *pid  process  *done  call  *waits$' err &&
-  grep -q '1     1  *[0-9]*  stopped      1  last 0, broadcast(float32, count 5, root 0)  *-$' \
+  grep -q '1     1  *[0-9]*  stopped  *1  last 0, broadcast(float32, count 5, root 0)  *-$' \
     err &&
   grep -q '1     0 .*  1  in 1, allreduce(float32, sum, count 5)  *at least [0-9.]* s for rank' err
 ok "the lines show the state of each rank"
