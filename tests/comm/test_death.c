@@ -14,10 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "comm/comm.h"
-#include "harness/death.h"
-#include "harness/faults.h"
-#include "harness/party.h"
+#include "comm/trap.h"
 #include "transport/memory.h"
 #include "verify/random.h"
 
@@ -213,16 +210,6 @@ Test(death, is_why_another_rank_leaves) {
 
 enum { STEP_RANKS = 3 };
 
-/* Wraps the victim's transports, so that it kills itself after the given number of steps. */
-static void set_trap(party_rank_t *self, const death_t *death) {
-  struct coll_comm *comm = self->comm;
-  transport_t *trap = faults_wrap(comm->local, 1, 0);
-  faults_die(trap, death->record);
-  for (int peer = 0; peer < self->size; peer++) {
-    if (peer != self->rank) comm->world.routes[peer] = trap;
-  }
-}
-
 /* ---- while operands are weighted */
 
 /* Of the running rank. */
@@ -289,7 +276,7 @@ static int die_at_step(party_rank_t *self) {
   PARTY_OK(coll_comm_algo_set(self->comm, death->collective, death->algo));
   if (death->in_weighting) watch_weighting(self, death);
   if (self->rank == death->victim) {
-    set_trap(self, death);
+    trap_set(self, death->record);
     party_call(self->comm, self->rank, &q, in, out, NULL);
     self->comm = NULL; /* it exits without destroying the communicator: destroying is not dying */
     death_stamp(death->record);

@@ -13,11 +13,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "comm/comm.h"
 #include "comm/pulls.h"
-#include "harness/death.h"
-#include "harness/faults.h"
-#include "harness/party.h"
+#include "comm/trap.h"
 #include "verify/random.h"
 
 #define TIMEOUT_MS 60000
@@ -146,16 +143,6 @@ static int check_told(party_rank_t *self, int victim, death_record_t *record,
   return 0;
 }
 
-/* Wraps the victim's transports, so that it kills itself after the given number of steps. */
-static void set_trap(party_rank_t *self, death_record_t *record) {
-  struct coll_comm *comm = self->comm;
-  transport_t *trap = faults_wrap(comm->local, 1, 0);
-  faults_die(trap, record);
-  for (int peer = 0; peer < self->size; peer++) {
-    if (peer != self->rank) comm->world.routes[peer] = trap;
-  }
-}
-
 static void *allocate(size_t bytes) {
   void *memory = malloc(bytes + 1);
   if (memory == NULL) abort();
@@ -181,7 +168,7 @@ static int die_at_step(party_rank_t *self) {
   self->comm->world.large_get_min = 1; /* even where copies through slots cost less */
   harness_barrier();                   /* all ranks have found that they can get from the victim */
   if (self->rank == death->victim) {
-    set_trap(self, death->record);
+    trap_set(self, death->record);
     party_call(self->comm, self->rank, &q, in, out, NULL);
     self->comm = NULL; /* it exits without destroying the communicator: destroying is not dying */
     death_stamp(death->record);
