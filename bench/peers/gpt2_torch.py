@@ -62,9 +62,12 @@ class Block(nn.Module):
         out = causal_attention(*heads)
         return self.attn["c_proj"](out.transpose(1, 2).reshape(batch, length, width))
 
+    def apply_mlp(self, x):
+        return self.mlp["c_proj"](F.gelu(self.mlp["c_fc"](x), approximate="tanh"))
+
     def forward(self, x):
         x = x + self.attend(self.ln_1(x))
-        return x + self.mlp["c_proj"](F.gelu(self.mlp["c_fc"](self.ln_2(x)), approximate="tanh"))
+        return x + self.apply_mlp(self.ln_2(x))
 
 
 class Model(nn.Module):

@@ -15,6 +15,7 @@ import types
 
 import torch
 
+import experts_torch
 import gpt2_torch
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -38,9 +39,19 @@ def tensors_of(saved, values):
             for name, (shape, offset) in saved.tensors.items()}
 
 
+def model_of(saved):
+    if saved.model["untied"]:
+        raise ValueError("the model in PyTorch has no untied head")
+    if saved.model["experts"] is None:
+        return gpt2_torch.Model(types.SimpleNamespace(**saved.model))
+    settings = {name.replace("-", "_"): float(saved.settings[name])
+                for name in ("capacity", "aux-loss", "z-loss")}
+    return experts_torch.Model(types.SimpleNamespace(**saved.model, **settings))
+
+
 def torch_gradients(saved, batch, dtype):
     """{name: gradient}."""
-    model = gpt2_torch.Model(types.SimpleNamespace(**saved.model)).to(dtype)
+    model = model_of(saved).to(dtype)
     parameters = tensors_of(saved, saved.parameters)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -57,14 +68,15 @@ class Reference:
     """PyTorch's gradients, computed once for all checkpoints with the same parameters."""
 
     def __init__(self, shard):
-        self.shard, self.parameters, self.found = shard, None, None
+        self.shard, self.found = shard, None
+        self.parameters, self.settings = None, None
 
     def gradients(self, saved):
-        if self.parameters != saved.parameters:
+        if (self.parameters, self.settings) != (saved.parameters, saved.settings):
             batch = read_batch(self.shard, saved.model["context"])
             self.found = {name: torch_gradients(saved, batch, dtype) for name, dtype in
                           (("float32", torch.float32), ("float64", torch.float64))}
-            self.parameters = saved.parameters
+            self.parameters, self.settings = saved.parameters, saved.settings
         return self.found
 
 

@@ -147,7 +147,7 @@ class Runs(unittest.TestCase):
                 pass
         found = survey.Group(Options, peers.Row("tiny", 2, 16), survey.Effort(1, 0.2, False, 1),
                              lambda text: None).run(Progress)
-        self.assertEqual(list(found["failures"]), ["tp3"])
+        self.assertEqual(list(found["failures"]), ["tp3"], found["failures"])
         self.assertIn("4 attention heads", found["failures"]["tp3"])
         speeds = found["tokens_per_s"]
         self.assertEqual(list(sorted(speeds)),
@@ -209,9 +209,14 @@ class Gradients(unittest.TestCase):
         self.assertFalse(gradients.passes(found, 1))
 
     def test_checkpoints_of_layouts_hold_the_same_step(self):
+        self.check_same_step("1x1", "2x1 --tp 2 --sp")
+        experts = " --experts 4 --moe-every 2 --shared-expert"
+        self.check_same_step("1x1" + experts, "2x1 --dp 2 --ep 2" + experts)
+
+    def check_same_step(self, *texts):
         gradients.write_corpus(self.folder, SIZES, 4, 1)
         saved = []
-        for text in ("1x1", "2x1 --tp 2 --sp"):
+        for text in texts:
             path = os.path.join(self.folder, "a.ckpt")
             gradients.take_step(BUILD, layouts.parse(text, text), self.folder, SIZES, 4, path)
             saved.append(checkpoint.read(path))
