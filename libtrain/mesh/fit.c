@@ -90,6 +90,32 @@ static coll_status_t fit_sequence(int tp, int cp, const train_model_config_t *co
                    config->context / cp, tp, tp * cp);
 }
 
+/* The first stage has the embedding and the last one the head, so that they need no layers. */
+static coll_status_t fit_blocks(int pp, int chunks, const train_model_config_t *config,
+                                const train_mesh_demands_t *demands) {
+  int ranges = pp * chunks, sum = 0;
+  if (demands->block_ranges != ranges) {
+    return base_fail(COLL_ERROR_INVALID,
+                     "--partition gives the layers of %d stages, but --pp %d%s has %d: give as "
+                     "many numbers, or --partition even",
+                     demands->block_ranges, pp, chunks > 1 ? " with virtual stages" : "", ranges);
+  }
+  for (int i = 0; i < ranges; i++) {
+    sum += demands->blocks[i];
+    bool inner = i > 0 && i < ranges - 1;
+    if (demands->blocks[i] > 0 || !inner) continue;
+    return base_fail(COLL_ERROR_INVALID,
+                     "--partition gives stage %d of 0 to %d no layers: only the first stage, which "
+                     "embeds, and the last one, which classifies, can do without",
+                     i, ranges - 1);
+  }
+  if (sum == config->layers) return COLL_OK;
+  return base_fail(COLL_ERROR_INVALID,
+                   "--partition gives the stages %d layers, but the model has %d: give numbers "
+                   "whose sum is %d",
+                   sum, config->layers, config->layers);
+}
+
 static coll_status_t fit_pp(int pp, const train_model_config_t *config,
                             const train_mesh_demands_t *demands) {
   int chunks = demands->virtual_stages > 1 ? demands->virtual_stages : 1;
@@ -98,7 +124,9 @@ static coll_status_t fit_pp(int pp, const train_model_config_t *config,
                      "--virtual-stages %d needs a pipeline: give --pp 2 or more, or leave it out",
                      chunks);
   }
-  if (config->layers / chunks < pp) {
+  if (demands->blocks != NULL) {
+    COLL_TRY(fit_blocks(pp, chunks, config, demands));
+  } else if (config->layers / chunks < pp) {
     return base_fail(COLL_ERROR_INVALID,
                      "%d layers are less than the %d stages of --pp %d%s: give at most --pp %d",
                      config->layers, pp * chunks, pp, chunks > 1 ? " with virtual stages" : "",

@@ -18,7 +18,9 @@ typedef struct train_mesh_demands {
   int experts;            /* of each layer; 0: none */
   bool ulysses;           /* context parallelism by alltoall over heads; false: ring attention */
   bool sequence_parallel; /* norms and residuals are cut over tp */
-  bool model_is_fixed;    /* it is from a file, so that refusals name no other sizes of it */
+  const int *blocks;      /* [block_ranges]: layers of each virtual stage; NULL: evenly */
+  int block_ranges;
+  bool model_is_fixed; /* it is from a file, so that refusals name no other sizes of it */
 } train_mesh_demands_t;
 
 /* COLL_ERROR_INVALID:
@@ -26,8 +28,10 @@ typedef struct train_mesh_demands {
  *   cp   ring attention: 2 cp does not divide the context (each rank has two segments, so that all
  *        have equal work under the causal mask); Ulysses: cp does not divide the context, or tp cp
  *        does not divide the heads
- *   pp   has more stages (times virtual stages) than the model has layers; with virtual stages pp
- *        does not divide the micro-batches; virtual stages without a pipeline
+ *   pp   has more stages (times virtual stages) than the model has layers, or others than `blocks`
+ *        gives layers to; these are not the model's, or a stage between the first and the last has
+ *        none; with virtual stages pp does not divide the micro-batches; virtual stages without a
+ *        pipeline
  *   ep   does not divide the experts, or there are none
  *   etp  is not tp, and there are no experts
  *   sequence parallelism: tp does not divide the tokens that a rank has of a sequence, context / cp

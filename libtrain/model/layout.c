@@ -114,6 +114,12 @@ static coll_status_t check_expert_ranks(const train_model_config_t *config, int 
                    config->experts, ranks, config->experts > 0 ? nearest : 1, ranks);
 }
 
+/* Whether the chunk embeds or classifies, so that it needs no layers. */
+static bool chunk_is_edge(const train_model_config_t *config, const train_part_t *part, int chunk) {
+  if (chunk == 0 && train_part_embeds(part)) return true;
+  return chunk == part->chunk_count - 1 && train_part_classifies(part, config->layers);
+}
+
 coll_status_t train_part_check(const train_model_config_t *config, const train_part_t *part) {
   int ranks = part->tensor_ranks;
   if (ranks < 1 || part->tensor_rank < 0 || part->tensor_rank >= ranks || config->heads % ranks) {
@@ -133,7 +139,8 @@ coll_status_t train_part_check(const train_model_config_t *config, const train_p
   int next = 0;
   for (int i = 0; i < part->chunk_count; i++) {
     const train_layer_range_t *chunk = &part->chunks[i];
-    bool fits = chunk->first_layer >= next && chunk->layers >= 1 &&
+    int least = chunk_is_edge(config, part, i) ? 0 : 1;
+    bool fits = chunk->first_layer >= next && chunk->layers >= least &&
                 chunk->layers <= config->layers - chunk->first_layer;
     if (!fits) {
       return base_fail(COLL_ERROR_INVALID,
@@ -370,8 +377,9 @@ coll_status_t train_layout_create_part(const train_model_config_t *config, const
   created->root_tensors = TRAIN_ROOT_TENSORS + (config->untied ? 1 : 0);
   size_t tensors = (size_t)created->root_tensors + layers * (size_t)created->block_tensors +
                    with_experts * TRAIN_EXPERT_TENSORS;
-  created->whole =
-      part->tensor_ranks == 1 && part->expert_ranks <= 1 && layers == (size_t)config->layers;
+  created->whole = part->tensor_ranks == 1 && part->expert_ranks <= 1 &&
+                   layers == (size_t)config->layers && train_part_embeds(part) &&
+                   train_part_classifies(part, config->layers);
   coll_status_t status = base_alloc(tensors, sizeof(train_tensor_t), "the tensor list", &memory);
   if (status != COLL_OK) goto failed;
   created->tensors = memory;

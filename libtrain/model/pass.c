@@ -110,7 +110,7 @@ static coll_status_t acquire(const train_model_t *model, const train_param_provi
 static coll_status_t embed(const train_model_t *model, const train_param_provider_t *provider,
                            const train_slot_t *slot) {
   train_unit_view_t root;
-  COLL_TRY(acquire(model, provider, 0, first_unit(model), &root));
+  COLL_TRY(acquire(model, provider, 0, layers_of(model) > 0 ? first_unit(model) : -1, &root));
   bool first = model->layout->part.tensor_rank == 0;
   void *partial = train_layers_partial(model, slot->embedded);
   model->options.ops->embedding_forward(&model->exec, &slot->batch, slot->tokens,

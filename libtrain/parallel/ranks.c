@@ -29,13 +29,17 @@ train_ranks_t train_ranks_of_mesh(train_mesh_t *mesh, bool sequence_parallel,
   return ranks;
 }
 
-train_part_t train_ranks_part(const train_mesh_t *mesh, int layers, int chunks) {
-  train_part_t part = train_part_of_stage(layers, train_mesh_rank(mesh, TRAIN_MESH_PP),
-                                          train_mesh_size(mesh, TRAIN_MESH_PP), chunks);
+train_part_t train_ranks_cut(const train_mesh_t *mesh, int layers, int chunks, const int *blocks) {
+  train_part_t part = train_part_cut(layers, train_mesh_rank(mesh, TRAIN_MESH_PP),
+                                     train_mesh_size(mesh, TRAIN_MESH_PP), chunks, blocks);
   part.tensor_rank = train_mesh_rank(mesh, TRAIN_MESH_TP);
   part.tensor_ranks = train_mesh_size(mesh, TRAIN_MESH_TP);
   part.expert_rank = train_mesh_rank(mesh, TRAIN_MESH_EP);
   part.expert_ranks = train_mesh_size(mesh, TRAIN_MESH_EP);
   part.whole_experts = mesh->shape.etp < part.tensor_ranks;
   return part;
+}
+
+train_part_t train_ranks_part(const train_mesh_t *mesh, int layers, int chunks) {
+  return train_ranks_cut(mesh, layers, chunks, NULL);
 }

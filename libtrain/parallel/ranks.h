@@ -45,4 +45,8 @@ train_ranks_t train_ranks_of_mesh(struct train_mesh *mesh, bool sequence_paralle
  * stages on each stage: layers are divided evenly, earlier stages having fewer. */
 train_part_t train_ranks_part(const struct train_mesh *mesh, int layers, int chunks);
 
+/* The same with blocks[stages * chunks] layers on each virtual stage; NULL: evenly. */
+train_part_t train_ranks_cut(const struct train_mesh *mesh, int layers, int chunks,
+                             const int *blocks);
+
 #endif

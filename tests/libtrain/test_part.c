@@ -54,18 +54,16 @@ static void count_owned(const train_layout_t *part, const train_layout_t *whole,
   }
 }
 
-static void check_division(int tensor_ranks, int stages, int chunks) {
+/* blocks[stages * chunks] layers on each virtual stage. */
+static void check_cut(int tensor_ranks, int stages, int chunks, const int *blocks) {
   const train_part_t all = train_part_whole(config.layers);
   train_layout_t *whole = layout_of(&all);
   uint8_t *owners = calloc(whole->parameter_count, 1);
-  int each = config.layers / (stages * chunks);
   for (int stage = 0; stage < stages; stage++) {
     for (int rank = 0; rank < tensor_ranks; rank++) {
-      train_part_t part = {
-          .tensor_rank = rank, .tensor_ranks = tensor_ranks, .chunk_count = chunks};
-      for (int i = 0; i < chunks; i++) {
-        part.chunks[i] = (train_layer_range_t){(i * stages + stage) * each, each};
-      }
+      train_part_t part = train_part_cut(config.layers, stage, stages, chunks, blocks);
+      part.tensor_rank = rank;
+      part.tensor_ranks = tensor_ranks;
       train_layout_t *layout = layout_of(&part);
       cr_assert_eq(layout->whole, tensor_ranks == 1 && stages == 1);
       count_owned(layout, whole, owners);
@@ -78,6 +76,35 @@ static void check_division(int tensor_ranks, int stages, int chunks) {
   }
   free(owners);
   train_layout_destroy(whole);
+}
+
+static void check_division(int tensor_ranks, int stages, int chunks) {
+  check_cut(tensor_ranks, stages, chunks, NULL);
+}
+
+/* Some stages have the embedding or the head only. */
+Test(part, every_element_of_an_uneven_cut_is_owned_once) {
+  for (int ranks = 1; ranks <= 2; ranks++) {
+    check_cut(ranks, 3, 1, (const int[]){1, 2, 1});
+    check_cut(ranks, 2, 1, (const int[]){0, 4});
+    check_cut(ranks, 2, 1, (const int[]){4, 0});
+    check_cut(ranks, 6, 1, (const int[]){0, 1, 1, 1, 1, 0});
+    check_cut(ranks, 2, 2, (const int[]){0, 2, 2, 0});
+    check_cut(ranks, 1, 3, (const int[]){0, 4, 0});
+  }
+}
+
+Test(part, stages_without_layers_have_the_embedding_or_the_head) {
+  const int ends[] = {0, 4, 0}, middle[] = {2, 0, 2};
+  train_part_t part = train_part_cut(config.layers, 0, 3, 1, ends);
+  cr_assert(train_part_embeds(&part) && !train_part_classifies(&part, config.layers));
+  part = train_part_cut(config.layers, 1, 3, 1, ends);
+  cr_assert(!train_part_embeds(&part) && !train_part_classifies(&part, config.layers));
+  part = train_part_cut(config.layers, 2, 3, 1, ends);
+  cr_assert(!train_part_embeds(&part) && train_part_classifies(&part, config.layers));
+  train_layout_t *layout;
+  part = train_part_cut(config.layers, 1, 3, 1, middle);
+  cr_assert_eq(train_layout_create_part(&config, &part, &layout), COLL_ERROR_INVALID);
 }
 
 Test(part, every_element_is_owned_once) {

@@ -99,6 +99,33 @@ Test(mesh_fit, stages_need_layers) {
          "the 16 stages of --pp 4 with virtual stages: give at most --pp 3");
 }
 
+Test(mesh_fit, given_layers_of_stages_are_those_of_the_model) {
+  const int ends[] = {0, 12, 0}, inner[] = {6, 0, 6}, more[] = {4, 4, 5}, one[] = {12};
+  train_mesh_demands_t demands = {.blocks = ends, .block_ranges = 3};
+  cr_assert_eq(fit(1, 1, 3, 1, &gpt2, &demands), COLL_OK, "%s", base_last_error());
+  expect(fit(1, 1, 2, 1, &gpt2, &demands),
+         "--partition gives the layers of 3 stages, but --pp 2 has 2");
+  demands.blocks = inner;
+  expect(fit(1, 1, 3, 1, &gpt2, &demands), "--partition gives stage 1 of 0 to 2 no layers");
+  demands.blocks = more;
+  expect(fit(1, 1, 3, 1, &gpt2, &demands),
+         "gives the stages 13 layers, but the model has 12: give numbers whose sum is 12");
+  demands = (train_mesh_demands_t){.blocks = one, .block_ranges = 1};
+  cr_assert_eq(fit(1, 1, 1, 1, &gpt2, &demands), COLL_OK, "%s", base_last_error());
+  const int eight[] = {0, 2, 2, 2, 2, 2, 2, 0};
+  demands = (train_mesh_demands_t){
+      .blocks = eight, .block_ranges = 8, .virtual_stages = 2, .micro_batches = 4};
+  cr_assert_eq(fit(1, 1, 4, 1, &gpt2, &demands), COLL_OK, "%s", base_last_error());
+  expect(fit(1, 1, 8, 1, &gpt2, &demands), "but --pp 8 with virtual stages has 16");
+}
+
+/* An embedding and a head may have stages of their own: 14 stages of 12 layers. */
+Test(mesh_fit, given_layers_allow_two_stages_more_than_layers) {
+  const int blocks[] = {0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0};
+  const train_mesh_demands_t demands = {.blocks = blocks, .block_ranges = 14};
+  cr_assert_eq(fit(1, 1, 14, 1, &gpt2, &demands), COLL_OK, "%s", base_last_error());
+}
+
 Test(mesh_fit, virtual_stages_need_groups_of_micro_batches) {
   train_mesh_demands_t demands = {.virtual_stages = 2, .micro_batches = 6};
   expect(fit(1, 1, 4, 1, &gpt2, &demands),
