@@ -5,6 +5,8 @@
 static coll_status_t check_mesh(const train_plan_job_t *job, const train_plan_layout_t *layout) {
   const train_mesh_demands_t demands = {.virtual_stages = layout->schedule.chunks,
                                         .micro_batches = layout->schedule.micro_batches,
+                                        .blocks = layout->blocks,
+                                        .block_ranges = layout->block_ranges,
                                         .experts = job->model.experts,
                                         .ulysses = layout->attention == TRAIN_CONTEXT_ULYSSES,
                                         .sequence_parallel = layout->sequence};

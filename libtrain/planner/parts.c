@@ -11,8 +11,8 @@
 /* ---- layers ---- */
 
 train_part_t plan_part(const train_plan_job_t *job, const train_plan_layout_t *layout, int rank) {
-  train_part_t part = train_part_of_stage(job->model.layers, rank, plan_size(layout, TRAIN_MESH_PP),
-                                          layout->schedule.chunks);
+  train_part_t part = train_part_cut(job->model.layers, rank, plan_size(layout, TRAIN_MESH_PP),
+                                     layout->schedule.chunks, layout->blocks);
   part.tensor_ranks = plan_size(layout, TRAIN_MESH_TP);
   part.expert_ranks = plan_size(layout, TRAIN_MESH_EP);
   part.whole_experts = layout->mesh.etp < part.tensor_ranks;

@@ -28,6 +28,8 @@ typedef enum train_plan_link {
 typedef struct train_plan_layout {
   train_mesh_shape_t mesh;
   train_schedule_shape_t schedule; /* of one step; as many stages as the mesh's pipeline axis */
+  const int *blocks;               /* [block_ranges]: layers of each virtual stage; NULL: evenly */
+  int block_ranges;                /* stages * chunks */
   train_slices_t slices;           /* as many as the schedule has, if these are several */
   int zero;                        /* ZeRO stage over the data and context ranks */
   bool sequence;                   /* sequence parallelism (Korthikanti et al. 2022) */

@@ -13,6 +13,7 @@
 #include "libtrain/parallel/store_options.h"
 #include "libtrain/planner/parts.h"
 #include "libtrain/planner/slices.h"
+#include "libtrain/schedule/stages.h"
 
 #define EQUAL_TIME 1.005 /* layouts within this factor are equally fast */
 #define VIRTUAL_STAGES_MAX 8
@@ -165,6 +166,46 @@ static coll_status_t try_attention(const search_t *search, train_plan_layout_t l
   return COLL_OK;
 }
 
+/* The cut by costs into that many stages, which the list keeps. NULL: there are too few layers. */
+static coll_status_t cut_by_costs(const search_t *search, int ranges, const int **blocks) {
+  const double *costs = search->wanted->layer_costs;
+  int layers = search->job->model.layers;
+  train_plan_list_t *list = search->list;
+  *blocks = NULL;
+  if (ranges > layers + 2) return COLL_OK;
+  if (list->cuts == NULL) {
+    COLL_TRY(base_alloc((size_t)layers + 3, sizeof(int *), "the stages", (void **)&list->cuts));
+    list->cut_count = layers + 3;
+  }
+  if (list->cuts[ranges] == NULL) {
+    void *memory;
+    COLL_TRY(base_alloc((size_t)ranges, sizeof(int), "the stages", &memory));
+    list->cuts[ranges] = memory;
+    COLL_TRY(train_stages_blocks(costs, layers, ranges, memory));
+  }
+  *blocks = list->cuts[ranges];
+  return COLL_OK;
+}
+
+/* Sets the layers of the stages as they are wanted. */
+static coll_status_t set_blocks(const search_t *search, train_plan_layout_t *layout) {
+  const train_plan_wanted_t *wanted = search->wanted;
+  int ranges = layout->schedule.stages * layout->schedule.chunks;
+  layout->blocks = wanted->blocks;
+  layout->block_ranges = wanted->block_ranges;
+  if (wanted->layer_costs == NULL || layout->schedule.stages == 1) return COLL_OK;
+  layout->block_ranges = ranges;
+  return cut_by_costs(search, ranges, &layout->blocks);
+}
+
+/* Whether a number of virtual stages that is free divides the layers. */
+static bool can_cut(const search_t *search, int ranges) {
+  const train_plan_wanted_t *wanted = search->wanted;
+  if (wanted->blocks != NULL) return ranges == wanted->block_ranges;
+  int layers = search->job->model.layers;
+  return wanted->layer_costs != NULL ? ranges <= layers + 2 : layers % ranges == 0;
+}
+
 static coll_status_t try_parts(const search_t *search, const train_plan_layout_t *layout) {
   search_t here = *search;
   lazy_parts_t parts = {0};
@@ -176,11 +217,12 @@ static coll_status_t try_parts(const search_t *search, const train_plan_layout_t
 
 static coll_status_t try_virtual(const search_t *search, train_plan_layout_t layout) {
   int wanted = search->wanted->virtual_stages, stages = layout.schedule.stages;
+  COLL_TRY(set_blocks(search, &layout));
   if (layout.schedule.kind != TRAIN_SCHEDULE_INTERLEAVED) return try_parts(search, &layout);
   for (int chunks = 2; chunks <= VIRTUAL_STAGES_MAX; chunks++) {
-    bool fits = search->job->model.layers % (stages * chunks) == 0;
-    if (wanted > 0 ? chunks != wanted : !fits) continue;
+    if (wanted > 0 ? chunks != wanted : !can_cut(search, stages * chunks)) continue;
     layout.schedule.chunks = chunks;
+    COLL_TRY(set_blocks(search, &layout));
     COLL_TRY(try_parts(search, &layout));
   }
   return COLL_OK;
@@ -235,7 +277,9 @@ static coll_status_t try_micro_batches(const search_t *search, train_plan_layout
  */
 static bool fits(const search_t *search, train_plan_layout_t layout) {
   train_plan_limit_t limit;
-  layout.schedule.micro_batches = 1;
+  int stages = layout.schedule.stages, ranges = search->wanted->block_ranges;
+  layout.schedule.micro_batches = stages;
+  if (stages > 1 && ranges > stages) layout.schedule.chunks = ranges / stages;
   for (int i = TRAIN_CONTEXT_ULYSSES; i >= TRAIN_CONTEXT_RING; i--) {
     layout.attention = (train_context_kind_t)i;
     train_plan_check(search->job, &layout, &limit);
@@ -258,6 +302,7 @@ static coll_status_t try_mesh(const search_t *search, const train_mesh_shape_t *
     (*best)->layout = layout;
   }
   here.best = *best;
+  COLL_TRY(set_blocks(&here, &layout));
   if (!fits(&here, layout)) return COLL_OK;
   COLL_TRY(plan_links_init(&layout.mesh, search->machine, &here.links));
   return try_micro_batches(&here, layout);
@@ -335,6 +380,8 @@ coll_status_t train_plan_search(const train_plan_job_t *job, const train_plan_ma
 }
 
 void train_plan_list_free(train_plan_list_t *list) {
+  for (int i = 0; i < list->cut_count; i++) free(list->cuts[i]);
+  free(list->cuts);
   free(list->candidates);
   *list = (train_plan_list_t){0};
 }
@@ -350,6 +397,13 @@ static void append(char text[TRAIN_PLAN_FLAGS_BYTES], const char *name, int valu
 static void append_words(char text[TRAIN_PLAN_FLAGS_BYTES], const char *words) {
   size_t used = strlen(text);
   snprintf(text + used, TRAIN_PLAN_FLAGS_BYTES - used, "%s%s", used > 0 ? " " : "", words);
+}
+
+static void append_blocks(char text[TRAIN_PLAN_FLAGS_BYTES], const train_plan_layout_t *layout) {
+  char words[TRAIN_STAGES_TEXT_BYTES];
+  if (layout->blocks == NULL) return;
+  append_words(text, "--partition");
+  append_words(text, train_stages_text(layout->blocks, layout->block_ranges, words));
 }
 
 /* The lengths, so that they do not depend on how gpt train chooses them. */
@@ -382,6 +436,7 @@ const char *train_plan_flags(const train_plan_layout_t *layout, char text[TRAIN_
     append_words(text, train_schedule_names[schedule->kind]);
   }
   append(text, "--virtual-stages", schedule->chunks, 1);
+  append_blocks(text, layout);
   append_slices(text, &layout->slices);
   if (layout->recompute == TRAIN_RECOMPUTE_ATTENTION) append_words(text, "--recompute attention");
   if (layout->recompute == TRAIN_RECOMPUTE_BLOCK) append_words(text, "--recompute block");

@@ -10,6 +10,10 @@ typedef struct train_plan_wanted {
   int micro_batches, virtual_stages; /* 0: free */
   int slices;                        /* of TeraPipe; 0: TRAIN_PLAN_SLICES (slices.h) */
   train_slices_t slice_lengths;      /* those, if there are several */
+  const int *blocks;                 /* [block_ranges]: layers of each virtual stage, or */
+  int block_ranges;
+  const double *layer_costs; /* [layers + 2]: times of embedding, blocks and head, by which
+                              * they are cut into stages; both NULL: evenly */
   int zero, sequence, attention, schedule, recompute; /* -1: free */
 } train_plan_wanted_t;
 
@@ -31,6 +35,8 @@ typedef struct train_plan_list {
   train_plan_candidate_t *candidates; /* [count]: possible ones first, fastest first */
   int count, possible;
   int64_t layouts; /* that were looked at */
+  int **cuts;      /* [layers + 3]: by layer_costs into so many stages; NULL: not needed */
+  int cut_count;
 } train_plan_list_t;
 
 /* Divides the ranks of the machine in all ways. Of each division the layout with the shortest step

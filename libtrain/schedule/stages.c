@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/memory.h"
@@ -142,4 +143,32 @@ coll_status_t train_stages_cut(const train_stage_profile_t *profile, int ranks, 
   free(partition.weights);
   free(partition.states);
   return status;
+}
+
+coll_status_t train_stages_blocks(const double costs[], int blocks, int stages, int counts[]) {
+  const train_stage_profile_t profile = {.layers = blocks + 2, .times = costs};
+  void *memory;
+  int count;
+  COLL_TRY(base_alloc((size_t)profile.layers, sizeof(train_stage_cut_t), "stages", &memory));
+  train_stage_cut_t *cuts = memory;
+  coll_status_t status = train_stages_cut(&profile, stages, 1, cuts, &count, NULL);
+  for (int i = 0; i < stages && status == COLL_OK; i++) {
+    counts[i] = cuts[i].layers - (i == 0) - (i == stages - 1);
+  }
+  free(memory);
+  return status;
+}
+
+const char *train_stages_text(const int counts[], int stages, char text[TRAIN_STAGES_TEXT_BYTES]) {
+  size_t used = 0;
+  text[0] = '\0';
+  for (int i = 0, alike; i < stages && used < TRAIN_STAGES_TEXT_BYTES; i += alike) {
+    for (alike = 1; i + alike < stages && counts[i + alike] == counts[i];) alike++;
+    const char *comma = i > 0 ? "," : "";
+    char *at = text + used;
+    size_t room = TRAIN_STAGES_TEXT_BYTES - used;
+    used += (size_t)(alike > 1 ? snprintf(at, room, "%s%d*%d", comma, alike, counts[i])
+                               : snprintf(at, room, "%s%d", comma, counts[i]));
+  }
+  return text;
 }

@@ -32,4 +32,14 @@ typedef struct train_stage_cut {
 coll_status_t train_stages_cut(const train_stage_profile_t *profile, int ranks, int max_replicas,
                                train_stage_cut_t cuts[], int *count, double *slowest);
 
+/* Cuts an embedding, blocks and a head over stages of one rank each, as above: costs[blocks + 2]
+ * are their times. counts[stages] gets the blocks of each stage: the first may have none beside the
+ * embedding, the last none beside the head. */
+coll_status_t train_stages_blocks(const double costs[], int blocks, int stages, int counts[]);
+
+/* The counts as a list in which "4*5" means four times 5: "3,4*5,2". Cut off if it is too long.
+ * Returns `text`. */
+#define TRAIN_STAGES_TEXT_BYTES 512
+const char *train_stages_text(const int counts[], int stages, char text[TRAIN_STAGES_TEXT_BYTES]);
+
 #endif

@@ -4,9 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "libtrain/common/random.h"
 #include "libtrain/mesh/fit.h"
+#include "libtrain/parallel/layer_profile.h"
 #include "libtrain/planner/slices.h"
+#include "libtrain/schedule/stages.h"
 #include "tools/gpt/slices.h"
 
 /* Of what ranks must have alike before they make communicators together. */
@@ -23,8 +26,12 @@ static uint64_t digest_of(const gpt_settings_t *settings) {
                              settings->trace != NULL};
   uint64_t digest = train_random_digest(0, mesh->size, sizeof mesh->size);
   if (mesh->order != NULL) digest = train_random_digest(digest, mesh->order, strlen(mesh->order));
-  const char *slices = settings->slices;
-  if (slices != NULL) digest = train_random_digest(digest, slices, strlen(slices));
+  const char *const texts[] = {settings->slices, settings->partition, settings->layer_costs};
+  for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+    size_t length = texts[i] != NULL ? strlen(texts[i]) : 0;
+    digest = train_random_digest(digest, &length, sizeof length);
+    if (length > 0) digest = train_random_digest(digest, texts[i], length);
+  }
   return train_random_digest(digest, numbers, sizeof numbers);
 }
 
@@ -131,11 +138,59 @@ static coll_status_t check_overlap(const gpt_settings_t *settings,
                    settings->tensor_overlap);
 }
 
+/* The layers of each virtual stage. A single stage has all of them. */
+static coll_status_t divide_layers(const gpt_settings_t *settings,
+                                   const train_model_config_t *config, gpt_parallel_t *parallel) {
+  gpt_partition_t *partition = &parallel->partition;
+  bool measured = partition->costs != NULL;
+  if (!measured) {
+    COLL_TRY(gpt_partition_read(settings->partition, settings->layer_costs, partition));
+  }
+  return gpt_partition_cut(config, parallel->ranks.stages * chunks_of(settings), partition);
+}
+
+/* On rank 0. */
+static coll_status_t measure_layers(const gpt_settings_t *settings,
+                                    const train_model_config_t *config, train_pool_t *pool,
+                                    const gpt_parallel_t *parallel, train_layer_times_t *times) {
+  int length = config->context / parallel->mesh->shape.size[TRAIN_MESH_CP];
+  train_model_options_t options;
+  COLL_TRY(gpt_parallel_passes(settings, parallel, pool, &options));
+  if (parallel->ranks.all.rank > 0) return COLL_OK;
+  return train_layer_times_measure(config, &options, length, times);
+}
+
+coll_status_t gpt_parallel_profile(const gpt_settings_t *settings,
+                                   const train_model_config_t *config, train_pool_t *pool,
+                                   gpt_parallel_t *parallel) {
+  const train_group_t *all = &parallel->ranks.all;
+  gpt_partition_t *partition = &parallel->partition;
+  train_layer_times_t times = {0};
+  char text[GPT_LAYER_COSTS_BYTES];
+  bool profiles = settings->partition != NULL && strcmp(settings->partition, "profile") == 0;
+  if (!profiles || parallel->ranks.stages == 1) return COLL_OK;
+  partition->kind = GPT_PARTITION_COSTS;
+  partition->cost_count = config->layers + 2;
+  coll_status_t status = base_alloc((size_t)partition->cost_count, sizeof(double), "layers",
+                                    (void **)&partition->costs);
+  if (status == COLL_OK) status = measure_layers(settings, config, pool, parallel, &times);
+  COLL_TRY(train_group_agree(all, status));
+  COLL_TRY(train_group_broadcast_bytes(all, &times, sizeof times, 0));
+  train_layer_times_list(config, &times, partition->costs);
+  if (all->rank > 0) return COLL_OK;
+  printf("measured in ms: --layer-costs %s\n",
+         gpt_layer_costs_text(partition->costs, partition->cost_count, text));
+  return COLL_OK;
+}
+
 coll_status_t gpt_parallel_divide(const gpt_settings_t *settings,
                                   const train_model_config_t *config, bool model_is_fixed,
                                   gpt_parallel_t *parallel) {
   const train_mesh_t *mesh = parallel->mesh;
-  const train_mesh_demands_t demands = {.experts = config->experts,
+  COLL_TRY(divide_layers(settings, config, parallel));
+  const train_mesh_demands_t demands = {.blocks = parallel->partition.blocks,
+                                        .block_ranges = parallel->partition.ranges,
+                                        .experts = config->experts,
                                         .virtual_stages = chunks_of(settings),
                                         .micro_batches = (int)settings->accumulate,
                                         .ulysses = settings->context_kind == TRAIN_CONTEXT_ULYSSES,
@@ -146,12 +201,14 @@ coll_status_t gpt_parallel_divide(const gpt_settings_t *settings,
   COLL_TRY(check_naive(settings, &mesh->shape));
   COLL_TRY(check_overlap(settings, &mesh->shape));
   COLL_TRY(divide_sequences(settings, config, &mesh->shape, &parallel->slices));
-  const train_part_t part = train_ranks_part(mesh, config->layers, chunks_of(settings));
+  const train_part_t part =
+      train_ranks_cut(mesh, config->layers, chunks_of(settings), parallel->partition.blocks);
   return train_layout_create_part(config, &part, &parallel->part);
 }
 
 void gpt_parallel_close(gpt_parallel_t *parallel) {
   train_layout_destroy(parallel->part);
+  gpt_partition_free(&parallel->partition);
   train_mesh_destroy(parallel->mesh);
   *parallel = (gpt_parallel_t){0};
 }
@@ -217,10 +274,13 @@ const char *gpt_parallel_text(const gpt_settings_t *settings, const gpt_parallel
   const char *schedule =
       shape->size[TRAIN_MESH_PP] > 1 ? train_schedule_names[settings->schedule] : "";
   const train_slices_t *slices = &parallel->slices;
-  char cut[32] = "";
+  char cut[48] = "", blocks[TRAIN_STAGES_TEXT_BYTES];
   if (train_slices_are_cut(slices)) {
     snprintf(cut, sizeof cut, ", slices of %d to %d", shortest_of(slices),
              train_slices_longest(slices, 0));
+  } else if (parallel->partition.blocks != NULL && shape->size[TRAIN_MESH_PP] > 1) {
+    train_stages_text(parallel->partition.blocks, parallel->partition.ranges, blocks);
+    snprintf(cut, sizeof cut, strlen(blocks) < 32 ? ", layers %s" : ", layers %.28s...", blocks);
   }
   snprintf(text, GPT_PARALLEL_TEXT_BYTES, "%d rank%s%s%s%s%s%s%s", shape->ranks,
            shape->ranks > 1 ? "s" : "", used > 0 ? " (" : "", axes, *schedule != '\0' ? " " : "",

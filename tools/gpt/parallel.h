@@ -8,22 +8,30 @@
 #include "libtrain/parallel/executor.h"
 #include "libtrain/parallel/memory.h"
 #include "libtrain/parallel/ranks.h"
+#include "tools/gpt/partition.h"
 #include "tools/gpt/settings.h"
 
 typedef struct gpt_parallel {
   train_mesh_t *mesh;
   train_ranks_t ranks;
-  train_layout_t *part;  /* what this rank holds */
-  train_slices_t slices; /* of sequences, with --schedule terapipe */
+  train_layout_t *part;      /* what this rank holds */
+  gpt_partition_t partition; /* of the layers into stages */
+  train_slices_t slices;     /* of sequences, with --schedule terapipe */
 } gpt_parallel_t;
 
 /* Divides the ranks along the axes of parallelism, and shows that on rank 0. Collective, here and
- * below. The caller closes it in any case; *parallel must be zeroed. */
+ * in gpt_parallel_profile. The caller closes it in any case; *parallel must be zeroed. */
 coll_status_t gpt_parallel_open(const gpt_settings_t *settings, const train_group_t *group,
                                 gpt_parallel_t *parallel);
 
-/* Divides the model. COLL_ERROR_INVALID names the axis that does not fit and the nearest size that
- * does, of the mesh only if the model is from a file. */
+/* With --partition profile: measures the layers on rank 0, and prints their times. Before
+ * gpt_parallel_divide. */
+coll_status_t gpt_parallel_profile(const gpt_settings_t *settings,
+                                   const train_model_config_t *config, train_pool_t *pool,
+                                   gpt_parallel_t *parallel);
+
+/* Divides the model. Not collective. COLL_ERROR_INVALID names the axis that does not fit and the
+ * nearest size that does, of the mesh only if the model is from a file. */
 coll_status_t gpt_parallel_divide(const gpt_settings_t *settings,
                                   const train_model_config_t *config, bool model_is_fixed,
                                   gpt_parallel_t *parallel);

@@ -54,7 +54,9 @@ static void choose_ranks(plan_t *plan) {
 static bool lists_layouts(const plan_t *plan) {
   const gpt_plan_options_t *options = &plan->options;
   const gpt_mesh_settings_t *mesh = &plan->settings.mesh;
+  const char *partition = plan->settings.partition, *costs = plan->settings.layer_costs;
   bool divides = mesh->ep > 0 || mesh->etp > 0 || mesh->order != NULL;
+  divides = divides || partition != NULL || costs != NULL;
   for (int axis = 0; axis < TRAIN_MESH_AXES; axis++) divides = divides || mesh->size[axis] > 0;
   return divides || options->model || options->topology != NULL || options->memory > 0;
 }
@@ -131,7 +133,8 @@ static const char summary[] =
     "--memory or a\nsize of the mesh: the layouts of that many ranks, fastest first, with memory, "
     "bytes sent, time\nand the options to run each; --explain says why. Options that are given as "
     "other than their\ndefault are kept: --tp, --cp, --pp, --dp, --ep, --zero, --accumulate, "
-    "--recompute,\n--schedule, --slices. TeraPipe is planned only if --schedule asks for it.";
+    "--recompute,\n--schedule, --partition, --layer-costs, --slices. TeraPipe is planned only if "
+    "--schedule asks for it.";
 
 static const char examples[] =
     "  gpt plan --model gpt2-xl --ranks 64 --batch 512 --topology machine.json --memory 80G\n"

@@ -9,17 +9,17 @@
 #include "libtrain/planner/slices.h"
 #include "libtrain/schedule/stages.h"
 #include "tools/gpt/gpt.h"
+#include "tools/gpt/lists.h"
+#include "tools/gpt/partition.h"
 #include "tools/gpt/schedule_view.h"
 #include "tools/gpt/slices.h"
-
-#define MAX_LAYERS 4096
 
 typedef struct request {
   int kind;
   int64_t stages, micro_batches, steps, chunks, columns;
   double update, latency;
   const char *costs_text, *layers_text, *slices_text, *svg, *json;
-  double *layers; /* [MAX_LAYERS], if layers_text */
+  double *layers; /* [layer_count], if layers_text */
   int layer_count;
   train_stage_cut_t *cuts; /* [layer_count] */
   double *parts;           /* of costs.virtual_stage_parts */
@@ -28,27 +28,6 @@ typedef struct request {
 } request_t;
 
 /* ---- options ---- */
-
-/* Reads the next of a list such as "1,2.5". False at its end, or if it is no number >= 0; *at then
- * points to it. `count` gets N of "N*1.5". */
-static bool read_number(const char **at, double *value, int64_t *count) {
-  char word[64];
-  size_t length = strcspn(*at, ",");
-  if (length == 0 || length >= sizeof word) return false;
-  snprintf(word, sizeof word, "%.*s", (int)length, *at);
-  char *times = count != NULL ? strchr(word, '*') : NULL;
-  const char *number = word;
-  if (count != NULL) *count = 1;
-  if (times != NULL) {
-    *times = '\0';
-    number = times + 1;
-    if (!base_text_integer(word, 1, MAX_LAYERS, count)) return false;
-  }
-  if (!base_text_number(number, value) || *value < 0) return false;
-  *at += length;
-  if (**at == ',' && (*at)[1] != '\0') ++*at;
-  return true;
-}
 
 static coll_status_t read_costs(request_t *request) {
   train_schedule_costs_t *costs = &request->view.costs;
@@ -62,31 +41,14 @@ static coll_status_t read_costs(request_t *request) {
   }
   const char *at = request->costs_text;
   if (at == NULL) return COLL_OK;
-  bool is_read = read_number(&at, &costs->forward, NULL) && read_number(&at, &costs->input, NULL) &&
-                 read_number(&at, &costs->weight, NULL);
+  bool is_read = gpt_list_number(&at, &costs->forward, NULL) &&
+                 gpt_list_number(&at, &costs->input, NULL) &&
+                 gpt_list_number(&at, &costs->weight, NULL);
   if (is_read && *at == '\0' && costs->forward + costs->input + costs->weight > 0) return COLL_OK;
   return base_fail(COLL_ERROR_INVALID,
                    "--costs %s: give the times of forward, backward (input) and backward "
                    "(weights), such as 1,1,1",
                    request->costs_text);
-}
-
-static coll_status_t read_layers(request_t *request) {
-  const char *at = request->layers_text;
-  COLL_TRY(base_alloc(MAX_LAYERS, sizeof(double), "layers", (void **)&request->layers));
-  double sum = 0;
-  while (*at != '\0') {
-    double time;
-    int64_t count;
-    if (!read_number(&at, &time, &count) || request->layer_count + count > MAX_LAYERS) break;
-    for (int64_t i = 0; i < count; i++) request->layers[request->layer_count++] = time;
-    sum += time * (double)count;
-  }
-  if (*at == '\0' && sum > 0) return COLL_OK;
-  return base_fail(COLL_ERROR_INVALID,
-                   "--layer-costs %s: give the times of embedding, blocks and head, at most %d, "
-                   "such as 0.5,12*1,3",
-                   request->layers_text, MAX_LAYERS);
 }
 
 /* Slices of given lengths take times in proportion. */
@@ -110,7 +72,7 @@ static coll_status_t read_slices(request_t *request, train_schedule_shape_t *sha
 /* Cuts the layers into the virtual stages, and gives each its part of the time of a stage. */
 static coll_status_t cut_layers(request_t *request, const train_schedule_shape_t *shape) {
   int virtual_stages = shape->stages * shape->chunks, count;
-  COLL_TRY(read_layers(request));
+  COLL_TRY(gpt_layer_costs_read(request->layers_text, &request->layers, &request->layer_count));
   COLL_TRY(base_alloc((size_t)request->layer_count, sizeof *request->cuts, "stages",
                       (void **)&request->cuts));
   COLL_TRY(base_alloc((size_t)virtual_stages, sizeof(double), "stages", (void **)&request->parts));
@@ -125,6 +87,16 @@ static coll_status_t cut_layers(request_t *request, const train_schedule_shape_t
   return COLL_OK;
 }
 
+/* The option of gpt train that cuts so, of a model with blocks between embedding and head. */
+static void print_partition(const request_t *request, int ranges) {
+  int blocks[TRAIN_SCHEDULE_MAX_STAGES];
+  char text[TRAIN_STAGES_TEXT_BYTES];
+  int layers = request->layer_count - 2;
+  if (layers < 1 || ranges > TRAIN_SCHEDULE_MAX_STAGES) return;
+  if (train_stages_blocks(request->layers, layers, ranges, blocks) != COLL_OK) return;
+  printf("blocks of each: --partition %s\n", train_stages_text(blocks, ranges, text));
+}
+
 static void print_cuts(const request_t *request, const train_schedule_shape_t *shape) {
   double sum = 0;
   for (int i = 0; i < request->layer_count; i++) sum += request->layers[i];
@@ -137,6 +109,7 @@ static void print_cuts(const request_t *request, const train_schedule_shape_t *s
     if (cut->layers > 1) printf(" to %d", cut->first + cut->layers - 1);
     printf(", %.1f %% of the time\n", 100 * cut->time / sum);
   }
+  print_partition(request, shape->stages * shape->chunks);
   printf("\n");
 }
 

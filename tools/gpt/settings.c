@@ -11,6 +11,7 @@
 
 #include "tools/gpt/checkpoint_options.h"
 #include "tools/gpt/gpt.h"
+#include "tools/gpt/partition.h"
 #include "tools/gpt/slices.h"
 
 #define DEFAULT_SECONDS 60.0
@@ -182,6 +183,10 @@ static void add_mesh(gpt_settings_t *s, table_t *table) {
        train_schedule_names},
       {0, "virtual-stages", BASE_OPTION_INTEGER, &s->virtual_stages, "N",
        "chunks of layers on each stage, with --schedule interleaved", 1, TRAIN_CHUNKS_MAX},
+      {0, "partition", BASE_OPTION_TEXT, &s->partition, "HOW",
+       "layers of each stage of --pp: even; profile: by times measured at the start; or 3,4*5,2"},
+      {0, "layer-costs", BASE_OPTION_TEXT, &s->layer_costs, "LIST",
+       "instead: times of embedding, blocks and head, to cut them into stages, such as 0.5,12*1,3"},
       {0, "slices", BASE_OPTION_TEXT, &s->slices, "N",
        "of a sequence with --schedule terapipe; default 4; or tokens of each, such as 12,10,10"}};
   base_option_t options[GPT_MESH_OPTIONS + 2] = {
@@ -271,6 +276,13 @@ static coll_status_t check_slices(const gpt_settings_t *settings) {
                    settings->slices, train_schedule_names[settings->schedule]);
 }
 
+static coll_status_t check_partition(const gpt_settings_t *settings) {
+  gpt_partition_t partition;
+  coll_status_t status = gpt_partition_read(settings->partition, settings->layer_costs, &partition);
+  gpt_partition_free(&partition);
+  return status;
+}
+
 static coll_status_t read_tp_overlap(gpt_settings_t *settings) {
   const char *text = settings->tp_overlap;
   char *end;
@@ -307,6 +319,7 @@ static coll_status_t check(gpt_settings_t *settings) {
   }
   if (settings->steps == 0 && settings->seconds <= 0) settings->seconds = DEFAULT_SECONDS;
   COLL_TRY(check_slices(settings));
+  COLL_TRY(check_partition(settings));
   return read_tp_overlap(settings);
 }
 

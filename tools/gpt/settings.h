@@ -47,9 +47,10 @@ typedef struct gpt_settings {
   int context_kind;   /* a train_context_kind_t */
   int schedule;       /* a train_schedule_kind_t */
   int64_t virtual_stages;
-  const char *slices;  /* for gpt_slices_read */
-  gpt_config_t config; /* owns texts that the fields above may point to */
-  json_t *resolved;    /* all options by name */
+  const char *partition, *layer_costs; /* for gpt_partition_read */
+  const char *slices;                  /* for gpt_slices_read */
+  gpt_config_t config;                 /* owns texts that the fields above may point to */
+  json_t *resolved;                    /* all options by name */
 } gpt_settings_t;
 
 /* A command that has the options of gpt train and possibly its own ones. */

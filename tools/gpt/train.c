@@ -141,11 +141,15 @@ static coll_status_t run(const gpt_settings_t *settings, const train_group_t *gr
   }
   status = gpt_pool_create(group, settings->threads, &start.pool);
   if (status == COLL_OK) status = open_model(settings, &start);
-  if (status == COLL_OK) {
-    status = gpt_parallel_divide(settings, &start.layout->config, settings->resume != NULL,
-                                 &start.parallel);
-  }
   status = train_group_agree(group, status);
+  if (status == COLL_OK) {
+    status = gpt_parallel_profile(settings, &start.layout->config, start.pool, &start.parallel);
+  }
+  if (status == COLL_OK) {
+    status =
+        train_group_agree(group, gpt_parallel_divide(settings, &start.layout->config,
+                                                     settings->resume != NULL, &start.parallel));
+  }
   if (status == COLL_OK) {
     status = gpt_corpus_open(group, settings->data, start.tokenizer, &start.layout->config,
                              &start.corpus);

@@ -62,8 +62,8 @@ static int divide(party_rank_t *party, worker_t *worker) {
   PARTY_OK(train_placement_init(party->size, NULL, &placement));
   PARTY_OK(train_mesh_create(&all, &run->layout.mesh, &placement, &worker->mesh));
   worker->ranks = train_ranks_of_mesh(worker->mesh, run->layout.sequence, run->layout.attention);
-  const train_part_t part =
-      train_ranks_part(worker->mesh, run->job.model.layers, run->layout.schedule.chunks);
+  const train_part_t part = train_ranks_cut(worker->mesh, run->job.model.layers,
+                                            run->layout.schedule.chunks, run->layout.blocks);
   PARTY_OK(train_layout_create_part(&run->job.model, &part, &worker->layout));
   return 0;
 }
@@ -234,6 +234,27 @@ Test(planned_runs, pipelines) {
                                          scheduled(tensor, TRAIN_SCHEDULE_1F1B, 1),
                                          scheduled(tensor, TRAIN_SCHEDULE_INTERLEAVED, 2),
                                          scheduled(all, TRAIN_SCHEDULE_1F1B, 1)};
+  check_all(layouts, sizeof layouts / sizeof layouts[0]);
+}
+
+static train_plan_layout_t cut(train_plan_layout_t layout, const int blocks[]) {
+  layout.blocks = blocks;
+  layout.block_ranges = layout.schedule.stages * layout.schedule.chunks;
+  return layout;
+}
+
+/* Of 8 layers, some stages have none. */
+Test(planned_runs, uneven_stages) {
+  const train_recompute_t none = TRAIN_RECOMPUTE_NONE, block = TRAIN_RECOMPUTE_BLOCK;
+  const int uneven[] = {1, 3, 2, 2}, ends[] = {0, 5, 3, 0}, head[] = {8, 0}, table[] = {0, 8};
+  const train_plan_layout_t two = with(layout_of(1, 1, 1, 2), 0, false, 4, none);
+  const train_plan_layout_t four = with(layout_of(1, 1, 1, 4), 0, false, 8, block);
+  const train_plan_layout_t tensor = with(layout_of(2, 2, 1, 2), 1, true, 2, none);
+  const train_plan_layout_t layouts[] = {cut(scheduled(four, TRAIN_SCHEDULE_1F1B, 1), uneven),
+                                         cut(scheduled(four, TRAIN_SCHEDULE_GPIPE, 1), ends),
+                                         cut(scheduled(two, TRAIN_SCHEDULE_ZB_H1, 1), head),
+                                         cut(scheduled(two, TRAIN_SCHEDULE_INTERLEAVED, 2), ends),
+                                         cut(scheduled(tensor, TRAIN_SCHEDULE_1F1B, 1), table)};
   check_all(layouts, sizeof layouts / sizeof layouts[0]);
 }
 

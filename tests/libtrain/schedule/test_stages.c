@@ -115,6 +115,28 @@ Test(stages, may_have_unequal_replicas) {
   cr_assert_float_eq(slowest, 1, 1e-12);
 }
 
+/* Embedding and head are not counted as blocks, and may be alone. */
+Test(stages, of_blocks) {
+  double costs[14] = {0.5};
+  int counts[14];
+  char text[TRAIN_STAGES_TEXT_BYTES];
+  for (int i = 1; i <= 12; i++) costs[i] = 1;
+  costs[13] = 3;
+  cr_assert_eq(train_stages_blocks(costs, 12, 3, counts), COLL_OK);
+  cr_assert_str_eq(train_stages_text(counts, 3, text), "2*5,2");
+  costs[13] = 12;
+  cr_assert_eq(train_stages_blocks(costs, 12, 2, counts), COLL_OK);
+  cr_assert_str_eq(train_stages_text(counts, 2, text), "12,0");
+  costs[0] = 12;
+  cr_assert_eq(train_stages_blocks(costs, 12, 3, counts), COLL_OK);
+  cr_assert_str_eq(train_stages_text(counts, 3, text), "0,12,0");
+  cr_assert_eq(train_stages_blocks(costs, 12, 14, counts), COLL_OK);
+  cr_assert_str_eq(train_stages_text(counts, 14, text), "0,12*1,0");
+  cr_assert_eq(train_stages_blocks(costs, 12, 1, counts), COLL_OK);
+  cr_assert_eq(counts[0], 12);
+  cr_assert_eq(train_stages_blocks(costs, 12, 15, counts), COLL_ERROR_INVALID);
+}
+
 Test(stages, that_cannot_be_are_refused) {
   const double times[] = {1, 1};
   const train_stage_profile_t profile = {.layers = 2, .times = times};
