@@ -11,8 +11,11 @@
 #include "tools/gpt/gpt.h"
 #include "tools/gpt/lists.h"
 #include "tools/gpt/partition.h"
+#include "tools/gpt/schedule_replicas.h"
 #include "tools/gpt/schedule_view.h"
 #include "tools/gpt/slices.h"
+
+enum { STAGES = 4, OPTIONS = 13 }; /* default of --pp; options of its own */
 
 typedef struct request {
   int kind;
@@ -24,6 +27,7 @@ typedef struct request {
   train_stage_cut_t *cuts; /* [layer_count] */
   double *parts;           /* of costs.virtual_stage_parts */
   double slice_parts[TRAIN_SLICES_MAX];
+  gpt_replicas_t replicas;
   gpt_schedule_view_t view;
 } request_t;
 
@@ -69,10 +73,32 @@ static coll_status_t read_slices(request_t *request, train_schedule_shape_t *sha
 
 /* ---- partition ---- */
 
+static coll_status_t read_layers(request_t *request) {
+  return gpt_layer_costs_read(request->layers_text, &request->layers, &request->layer_count);
+}
+
+/* A schedule is of stages of one rank. */
+static coll_status_t show_replicas(request_t *request) {
+  if (request->layers_text == NULL) {
+    return base_fail(COLL_ERROR_INVALID,
+                     "--ranks %d cuts layers over ranks: give their times with --layer-costs, such "
+                     "as 0.5,12*1,3",
+                     (int)request->replicas.ranks);
+  }
+  if (request->stages > 0 || request->svg != NULL || request->json != NULL) {
+    return base_fail(COLL_ERROR_INVALID,
+                     "--ranks %d chooses the stages and shows no schedule: leave out --pp, --svg "
+                     "and --json",
+                     (int)request->replicas.ranks);
+  }
+  COLL_TRY(read_layers(request));
+  return gpt_replicas_show(&request->replicas, request->layers, request->layer_count);
+}
+
 /* Cuts the layers into the virtual stages, and gives each its part of the time of a stage. */
 static coll_status_t cut_layers(request_t *request, const train_schedule_shape_t *shape) {
   int virtual_stages = shape->stages * shape->chunks, count;
-  COLL_TRY(gpt_layer_costs_read(request->layers_text, &request->layers, &request->layer_count));
+  COLL_TRY(read_layers(request));
   COLL_TRY(base_alloc((size_t)request->layer_count, sizeof *request->cuts, "stages",
                       (void **)&request->cuts));
   COLL_TRY(base_alloc((size_t)virtual_stages, sizeof(double), "stages", (void **)&request->parts));
@@ -187,6 +213,9 @@ static coll_status_t show(request_t *request) {
 }
 
 static coll_status_t run(request_t *request) {
+  if (request->replicas.ranks > 0) return show_replicas(request);
+  COLL_TRY(gpt_replicas_check_absent(&request->replicas));
+  if (request->stages == 0) request->stages = STAGES;
   train_schedule_shape_t shape = {.kind = (train_schedule_kind_t)request->kind,
                                   .stages = (int)request->stages,
                                   .micro_batches = (int)request->micro_batches,
@@ -211,10 +240,9 @@ static void release(request_t *request) {
 }
 
 int gpt_schedule(int argc, char **argv) {
-  request_t request = {
-      .kind = TRAIN_SCHEDULE_1F1B, .stages = 4, .micro_batches = 8, .columns = 120};
-  const base_option_t options[] = {
-      {0, "pp", BASE_OPTION_INTEGER, &request.stages, "N", "stages of the pipeline", 1,
+  request_t request = {.kind = TRAIN_SCHEDULE_1F1B, .micro_batches = 8, .columns = 120};
+  base_option_t options[OPTIONS + GPT_REPLICAS_OPTIONS] = {
+      {0, "pp", BASE_OPTION_INTEGER, &request.stages, "N", "stages of the pipeline; default 4", 1,
        TRAIN_SCHEDULE_MAX_STAGES},
       {0, "microbatches", BASE_OPTION_INTEGER, &request.micro_batches, "N",
        "micro-batches of an update", 1, 1 << 20},
@@ -236,6 +264,7 @@ int gpt_schedule(int argc, char **argv) {
        10000},
       {0, "svg", BASE_OPTION_TEXT, &request.svg, "FILE", "also draw it"},
       {0, "json", BASE_OPTION_TEXT, &request.json, "FILE", "also write it, with every action"}};
+  gpt_replicas_options(&request.replicas, options + OPTIONS);
   const base_command_t command = {
       .name = "gpt schedule",
       .usage = "[options]",
@@ -262,7 +291,9 @@ int gpt_schedule(int argc, char **argv) {
           "  gpt schedule --pp 4 --kind zb-h1 --costs 1,1.2,0.8 --latency 0.1\n"
           "      W3 is the part of backward for the weights; measured times and messages\n"
           "  gpt schedule --pp 3 --layer-costs 0.5,12*1,3\n"
-          "      cuts an embedding, 12 blocks and a head into 3 stages\n",
+          "      cuts an embedding, 12 blocks and a head into 3 stages\n"
+          "  gpt schedule --ranks 8 --layer-costs 0.5,12*1,3 --layer-weights 4,12*1,6\n"
+          "      cuts them over 8 ranks, stages having unequal numbers of replicas\n",
       .options = options,
       .option_count = sizeof options / sizeof options[0]};
   bool helped = false;

@@ -69,6 +69,65 @@ schedule --pp 3 --layer-costs 0.5,8*1,3 && shows '10 layers, the slowest stage' 
   shows 'stage 2: layers 8 to 9, 34.8 % of the time' && shows 'bubble'
 ok "layers are cut into stages"
 
+# Every partition of few layers over few ranks, with all numbers of replicas, straight from
+# PipeDream's definition: a stage of r ranks takes the larger of its computation and of an allreduce
+# of its weights, divided by r; the slowest stage or transfer decides.
+cat >brute.py <<'END'
+import random, subprocess, sys
+
+def best(times, weights, transfers, ranks, most):
+    if not times: return 0 if ranks == 0 else float("inf")
+    found = float("inf")
+    for end in range(1, len(times) + 1):
+        for r in range(1, min(ranks, most) + 1):
+            stage = max(sum(times[:end]), 2 * (r - 1) / r * sum(weights[:end])) / r
+            sent = transfers[end - 1] if end < len(times) else 0
+            rest = best(times[end:], weights[end:], transfers[end:], ranks - r, most)
+            found = min(found, max(stage, sent, rest))
+    return found
+
+def text(values): return ",".join("%g" % value for value in values)
+
+random.seed(1)
+for case in range(24):
+    layers, ranks, most = random.randint(1, 5), random.randint(1, 5), random.randint(1, 5)
+    if layers * most < ranks: continue
+    times = [random.randint(1, 40) for _ in range(layers)]
+    weights = [random.randint(0, 40) for _ in range(layers)]
+    transfers = [random.randint(0, 20) for _ in range(layers - 1)]
+    words = [sys.argv[1], "schedule", "--ranks", str(ranks), "--max-replicas", str(most),
+             "--layer-costs", text(times), "--layer-weights", text(weights)]
+    if transfers: words += ["--transfers", text(transfers)]
+    out = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    rows = [line.split() for line in out.split("\n\n")[0].splitlines()[2:]]
+    assert sum(int(row[-2]) for row in rows) == ranks, out
+    assert all(1 <= int(row[-2]) <= most for row in rows), out
+    assert rows[0][1] == "0" and int(rows[-1][-3]) == layers - 1, out
+    wanted = best(times, weights, transfers, ranks, most)
+    got = float(out.split("a micro-batch every ")[1].split(";")[0])
+    assert abs(got - wanted) <= 1e-5 * wanted, (words, wanted, out)
+END
+python3 brute.py "$gpt" 2>err
+ok "replicas of stages are the best of all partitions"
+
+schedule --ranks 4 --layer-costs 3,1 --layer-weights 0.1,50 --transfers 0.2 &&
+  shows '    0  0                   3  1' && shows '    1  1                   1  1' &&
+  shows 'a micro-batch every 1; micro-batches in flight per replica of stage 0: 2' &&
+  shows 'one stage of 4 replicas (data parallelism): every 18.7875' &&
+  schedule --ranks 2 --layer-costs 3,1 && shows '2 stages of one rank (pipeline alone): every 3'
+ok "replicas beside data parallelism and a pipeline alone"
+
+rejects 'give their times with --layer-costs' --ranks 4 &&
+  rejects '--layer-weights is of stages that have replicas: give --ranks' --layer-weights 1,2 &&
+  rejects '--max-replicas is of stages' --max-replicas 2 &&
+  rejects '--transfers 1,2: give 1 times of at least 0' --ranks 2 --layer-costs 1,1 \
+    --transfers 1,2 &&
+  rejects '--layer-weights 1,x: give 2 times' --ranks 2 --layer-costs 1,1 --layer-weights 1,x &&
+  rejects 'not enough for 5 ranks' --ranks 5 --max-replicas 2 --layer-costs 1,1 &&
+  rejects 'leave out --pp' --ranks 2 --pp 2 --layer-costs 1,1 &&
+  rejects 'too many: give --max-replicas' --ranks 1024 --layer-costs 4096*1
+ok "replicas that cannot be are refused"
+
 schedule --microbatches 8 --columns 60 && [ "$(grep -c '^time' out)" -gt 1 ] &&
   awk '/^(time|stage [0-9]+   )/ && length($0) > 60 { wide = 1 } END { exit wide }' out
 ok "long timelines are printed in blocks"
