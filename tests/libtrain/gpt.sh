@@ -79,7 +79,9 @@ resume 'two.ckpt was trained with layers 1, this run has 2: resume with the same
   resume 'with vocabulary 257, this run has 300' --vocabulary 300 &&
   resume 'with lr 0.004, this run has 0.001' --lr 1e-3 && resume 'with batch 8' --batch 16 &&
   resume 'with seed 1, this run has 2' --seed 2 && resume 'with clip 1' --clip 2 &&
-  resume 'with training-tokens' --data text/file1.c
+  resume 'with training-tokens' --data text/file1.c &&
+  resume 'two.ckpt was trained without --untied: leave it out' --untied &&
+  resume 'trained without experts, this run has --experts 4: leave it out' --experts 4
 ok "resuming with other settings is an error"
 
 all_narrow=bf16
@@ -267,6 +269,25 @@ config 'unknown key "layer"; did you mean "layers"' '{"layer": 3}' &&
   config 'is not JSON: line 1' '{"layers": ,}' && config 'give an object' '[]' &&
   config 'unknown model' '{"preset": "gpt3"}' && rejects 'No such file' train --config missing.json
 ok "an invalid configuration"
+
+# A flag of the checkpoint is false in the file, which takes precedence over it.
+# kind FLAGS CONFIG WORDS: two ranks refuse to resume a run with FLAGS under CONFIG.
+kind() {
+  echo "$2" >kind.json
+  rm -f kind.ckpt
+  train 1 --steps 1 --out kind.ckpt $1 && before=$(cksum <kind.ckpt) &&
+    rejects "$3" train --data text --steps 2 --resume kind.ckpt --out kind.ckpt \
+      --config kind.json && [ "$(cksum <kind.ckpt)" = "$before" ]
+}
+kind --untied '{"untied": false}' 'was trained with --untied' &&
+  kind '--experts 4' '{"experts": 0}' 'was trained with --experts 4, this run has none' &&
+  kind '--experts 4' '{"experts": 2}' 'with experts 4, this run has 2' &&
+  kind '--experts 4 --shared-expert' '{"shared-expert": false}' 'with shared-expert 1, this run' &&
+  kind '--experts 4' '{"shared-expert": true}' 'with shared-expert 0, this run has 1' &&
+  kind '--experts 4' '{"top-k": 2}' 'with top-k 1, this run has 2' &&
+  kind '' '{"experts": 4}' 'was trained without experts' &&
+  kind '' '{"untied": true}' 'was trained without --untied'
+ok "a checkpoint of a model of another kind is refused, and stays"
 
 # ---- plans
 

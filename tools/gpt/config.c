@@ -41,7 +41,7 @@ __attribute__((format(printf, 1, 2))) static char *text_of(const char *format, .
   return printed < 0 ? NULL : text;
 }
 
-/* Appends "--key" and the value's text; nothing for a flag that is false. */
+/* Appends "--key" and the value's text. A flag that is false has no argument. */
 static coll_status_t add_pair(const base_option_t *option, const json_t *value,
                               gpt_config_t *config) {
   bool is_flag = option->kind == BASE_OPTION_FLAG;
@@ -50,7 +50,10 @@ static coll_status_t add_pair(const base_option_t *option, const json_t *value,
     return base_fail(COLL_ERROR_INVALID, "--config %s: \"%s\" needs %s", config->path, option->name,
                      is_flag ? "true or false" : "a number or a text");
   }
-  if (json_is_false(value)) return COLL_OK;
+  if (json_is_false(value)) {
+    config->cleared[config->cleared_count++] = option->value;
+    return COLL_OK;
+  }
   int before = config->count;
   config->arguments[config->count++] = text_of("--%s", option->name);
   switch (json_typeof(value)) {
@@ -78,6 +81,8 @@ static coll_status_t add_pairs(const base_command_t *command, json_t *root, gpt_
   COLL_TRY(base_alloc(max, sizeof(char *), "the configuration", &memory));
   config->arguments = memory;
   config->count = 1;
+  COLL_TRY(base_alloc(json_object_size(root), sizeof(bool *), "the configuration", &memory));
+  config->cleared = memory;
   json_object_foreach(root, key, value) {
     const base_option_t *option = NULL;
     COLL_TRY(find_key(command, config->path, key, &option));
@@ -115,12 +120,14 @@ coll_status_t gpt_config_load(const base_command_t *command, const char *path,
 void gpt_config_free(gpt_config_t *config) {
   for (int i = 1; i < config->count; i++) free(config->arguments[i]);
   free(config->arguments);
+  free(config->cleared);
   *config = (gpt_config_t){0};
 }
 
 coll_status_t gpt_config_apply(const base_command_t *command, const gpt_config_t *config) {
   int first;
   bool help_printed;
+  for (int i = 0; i < config->cleared_count; i++) *config->cleared[i] = false;
   if (config->count == 0) return COLL_OK;
   coll_status_t status =
       base_options_parse(command, config->count, config->arguments, &first, &help_printed);

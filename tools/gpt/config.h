@@ -14,6 +14,8 @@ typedef struct gpt_config {
   const char *path;
   char **arguments; /* [count]: options in arguments[1] and following, as in argv */
   int count;
+  bool **cleared; /* [cleared_count]: flags that the file sets to false */
+  int cleared_count;
 } gpt_config_t;
 
 /* Reads the file; keys must be names of the command's options. COLL_ERROR_INVALID names the path

@@ -22,16 +22,36 @@ void gpt_resume_set_settings(const gpt_settings_t *settings, uint64_t training_t
   gpt_checkpoint_set_number(metadata, "z-loss", settings->z_loss);
 }
 
+/* What one of the two models does not have at all. */
+static coll_status_t check_kind(const char *path, const train_model_config_t *saved,
+                                const train_model_config_t *requested) {
+  if (saved->untied != requested->untied) {
+    return base_fail(
+        COLL_ERROR_INVALID, "%s was trained %s --untied: %s", path,
+        saved->untied ? "with" : "without",
+        saved->untied ? "the file of --config must not set it to false" : "leave it out");
+  }
+  if (saved->experts == 0 && requested->experts > 0) {
+    return base_fail(COLL_ERROR_INVALID,
+                     "%s was trained without experts, this run has --experts %d: leave it out",
+                     path, requested->experts);
+  }
+  if (saved->experts > 0 && requested->experts == 0) {
+    return base_fail(COLL_ERROR_INVALID,
+                     "%s was trained with --experts %d, this run has none: resume with the same "
+                     "value",
+                     path, saved->experts);
+  }
+  return COLL_OK;
+}
+
 coll_status_t gpt_resume_check(const gpt_settings_t *settings, const train_model_file_t *file,
                                const train_metadata_t *now) {
   size_t tokens = (size_t)file->metadata.config.vocabulary;
   const train_model_config_t requested = gpt_settings_model(settings, tokens);
   const train_metadata_t saved = gpt_checkpoint_metadata(file);
   train_metadata_t current = *now;
-  if (requested.untied != file->metadata.config.untied) {
-    return base_fail(COLL_ERROR_INVALID, "%s was trained without --untied: leave it out",
-                     settings->resume);
-  }
+  COLL_TRY(check_kind(settings->resume, &file->metadata.config, &requested));
   gpt_checkpoint_set_sizes(&current, &requested);
   gpt_checkpoint_set_integer(&current, "seed", settings->seed);
   return train_metadata_check(settings->resume, &saved, &current);
