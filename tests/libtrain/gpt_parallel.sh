@@ -80,6 +80,8 @@ traced tensor,data 4 --tp 2 --sp
 ok "a trace of tensor and data parallelism"
 traced data,context,pipeline,embedding 4 --cp 2 --pp 2
 ok "a trace of context and pipeline parallelism"
+traced data,experts 2 --experts 4 --ep 2 && traced tensor,data,experts 4 --experts 4 --tp 2 --ep 2
+ok "a trace of expert parallelism"
 traced pipeline 2 --pp 2 --untied --clip-by stage --schedule pipedream-2bw --evals 3
 ok "a trace of stages that update at different times"
 slices=3 && traced pipeline,embedding 2 --pp 2 --schedule terapipe --slices 14,11,7
