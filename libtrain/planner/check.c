@@ -46,6 +46,32 @@ static coll_status_t check_recompute(const train_plan_layout_t *layout) {
                    "1f1b");
 }
 
+/* Stages that update at different times (trainer_steps.c refuses the same). */
+static coll_status_t check_asynchronous(const train_plan_job_t *job,
+                                        const train_plan_layout_t *layout) {
+  const train_schedule_shape_t *shape = &layout->schedule;
+  if (shape->stages == 1 || !train_schedule_is_asynchronous(shape->kind)) return COLL_OK;
+  const char *name = train_schedule_names[shape->kind];
+  if (!job->model.untied) {
+    return base_fail(COLL_ERROR_INVALID,
+                     "with --schedule %s stages update at different times, and the first and the "
+                     "last one share the token table: give --untied, or --schedule 1f1b",
+                     name);
+  }
+  if (train_policy_of(job->precision)->loss_scaling) {
+    return base_fail(COLL_ERROR_INVALID,
+                     "with --schedule %s stages update at different times, and cannot scale the "
+                     "loss together: give --precision bf16, or --schedule 1f1b",
+                     name);
+  }
+  if (shape->kind == TRAIN_SCHEDULE_PIPEDREAM && shape->micro_batches > 1) {
+    return base_fail(COLL_ERROR_INVALID,
+                     "schedule pipedream updates after every micro-batch: give --accumulate 1, or "
+                     "--schedule pipedream-2bw");
+  }
+  return COLL_OK;
+}
+
 coll_status_t train_plan_check(const train_plan_job_t *job, const train_plan_layout_t *layout,
                                train_plan_limit_t *limit) {
   *limit = TRAIN_PLAN_LIMIT_MESH;
@@ -58,6 +84,8 @@ coll_status_t train_plan_check(const train_plan_job_t *job, const train_plan_lay
   COLL_TRY(check_slices(job, layout));
   *limit = TRAIN_PLAN_LIMIT_RECOMPUTE;
   COLL_TRY(check_recompute(layout));
+  *limit = TRAIN_PLAN_LIMIT_SCHEDULE;
+  COLL_TRY(check_asynchronous(job, layout));
   *limit = TRAIN_PLAN_POSSIBLE;
   return COLL_OK;
 }

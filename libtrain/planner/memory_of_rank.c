@@ -2,6 +2,7 @@
 #include "libtrain/model/model.h"
 #include "libtrain/parallel/axis.h"
 #include "libtrain/parallel/memory.h"
+#include "libtrain/parallel/versions.h"
 #include "libtrain/planner/parts.h"
 
 /* The options of the models of a pipeline rank. Only the size of `context` matters. */
@@ -55,7 +56,8 @@ coll_status_t plan_memory_of_stage(const train_plan_job_t *job, const train_plan
     memory->activations += train_model_bytes(part, &model);
   }
   memory->parameters = store.parameters;
-  memory->weights = store.weights;
+  train_dtype_t dtype = train_precision_stored(job->precision, TRAIN_KIND_WEIGHTS);
+  memory->weights = store.weights + train_versions_bytes(part, dtype, parts->copies[rank]);
   memory->gradients = store.gradients;
   memory->moments = store.moments;
   memory->workspaces = store.workspaces;

@@ -33,18 +33,9 @@ static train_schedule_shape_t shorter(const train_schedule_shape_t *shape) {
   train_schedule_shape_t result = *shape;
   int enough = 4 * shape->stages;
   bool all = shape->kind == TRAIN_SCHEDULE_GPIPE || shape->kind == TRAIN_SCHEDULE_TERAPIPE;
+  if (train_schedule_is_asynchronous(shape->kind)) result.steps = enough;
   if (!all && result.micro_batches > enough) result.micro_batches = enough;
   return result;
-}
-
-/* Plans compare layouts that compute the same. */
-static coll_status_t check_kind(train_schedule_kind_t kind) {
-  if (!train_schedule_is_asynchronous(kind)) return COLL_OK;
-  return base_fail(
-      COLL_ERROR_UNSUPPORTED,
-      "schedule %s trains with older weights, so that it cannot be compared with other "
-      "layouts; the nearest that can is 1f1b",
-      train_schedule_names[kind]);
 }
 
 /* As the executor does it. */
@@ -54,12 +45,15 @@ static coll_status_t find_slots(const train_plan_layout_t *layout, plan_parts_t 
   train_schedule_report_t report;
   parts->slots[0] = 1;
   if (shape.stages == 1) return COLL_OK;
-  COLL_TRY(check_kind(shape.kind));
   COLL_TRY(train_schedule_create(&shape, &schedule));
   coll_status_t status = train_schedule_check(schedule, &report);
   train_schedule_destroy(schedule);
   COLL_TRY(status);
-  for (int rank = 0; rank < shape.stages; rank++) parts->slots[rank] = report.stages[rank].slots;
+  bool stashes = train_schedule_is_asynchronous(shape.kind);
+  for (int rank = 0; rank < shape.stages; rank++) {
+    parts->slots[rank] = report.stages[rank].slots;
+    parts->copies[rank] = stashes ? report.stages[rank].versions - 1 : 0;
+  }
   parts->window = report.window;
   train_schedule_report_free(&report);
   if (parts->window <= TRAIN_CHANNEL_BUFFERS_MAX) return COLL_OK;
@@ -78,6 +72,8 @@ coll_status_t plan_parts_init(const train_plan_job_t *job, const train_plan_layo
   parts->layouts = memory;
   COLL_TRY(base_alloc((size_t)count, sizeof(int), "the parts", &memory));
   parts->slots = memory;
+  COLL_TRY(base_alloc((size_t)count, sizeof(int), "the parts", &memory));
+  parts->copies = memory;
   for (; parts->count < count; parts->count++) {
     const train_part_t part = plan_part(job, layout, parts->count);
     COLL_TRY(train_layout_create_part(&job->model, &part, &parts->layouts[parts->count]));
@@ -89,6 +85,7 @@ void plan_parts_free(plan_parts_t *parts) {
   for (int i = 0; i < parts->count; i++) train_layout_destroy(parts->layouts[i]);
   free(parts->layouts);
   free(parts->slots);
+  free(parts->copies);
   *parts = (plan_parts_t){0};
 }
 

@@ -39,6 +39,7 @@ typedef struct plan_parts {
   int count;
   train_layout_t **layouts; /* [count]: for tensor rank 0 */
   int *slots;               /* [count]: micro-batches in flight in each chunk */
+  int *copies;              /* [count]: older versions of the weights */
   int window;               /* buffers of a channel between stages; 0: one stage */
 } plan_parts_t;
 

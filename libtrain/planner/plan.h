@@ -75,7 +75,8 @@ typedef enum train_plan_limit {
 
 /* Bytes of the rank that needs most. */
 typedef struct train_plan_memory {
-  size_t parameters, weights, gradients, moments, workspaces; /* as train_memory_t */
+  size_t parameters, weights, gradients, moments, workspaces; /* as train_memory_t; weights with
+                                                               * older versions of them */
   size_t activations; /* of all micro-batches that are in the pipeline at once */
   size_t buffers;     /* of messages between stages */
   size_t total;

@@ -434,6 +434,7 @@ const char *train_plan_flags(const train_plan_layout_t *layout, char text[TRAIN_
   if (schedule->stages > 1) {
     append_words(text, "--schedule");
     append_words(text, train_schedule_names[schedule->kind]);
+    if (train_schedule_is_asynchronous(schedule->kind)) append_words(text, "--clip-by stage");
   }
   append(text, "--virtual-stages", schedule->chunks, 1);
   append_blocks(text, layout);

@@ -41,8 +41,8 @@ typedef struct train_plan_list {
 
 /* Divides the ranks of the machine in all ways. Of each division the layout with the shortest step
  * is taken; of layouts within 0.5 % the one that needs less memory. Schedules that change the
- * result of training are not among them (PipeDream), and TeraPipe only if it is wanted: its short
- * products take longer than the count of FLOPs says. COLL_ERROR_INVALID: what is
+ * result of training (PipeDream) are among them only if they are wanted, and TeraPipe likewise: its
+ * short products take longer than the count of FLOPs says. COLL_ERROR_INVALID: what is
  * wanted of the mesh is impossible; COLL_ERROR_MEMORY. The caller calls train_plan_list_free.
  */
 coll_status_t train_plan_search(const train_plan_job_t *job, const train_plan_machine_t *machine,

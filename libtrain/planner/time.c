@@ -1,8 +1,9 @@
 /*
  * The predicted time of a step: the slowest stage computes products at the machine's rate, and
  * other operators as fast as it reads and writes (elementwise.c), and waits for what its passes
- * need of other ranks; the pipeline's bubble follows from its closed formula; then come the fill of
- * the pipeline, the part of the data axis's communication that no pass covers, and the update.
+ * need of other ranks; the pipeline's bubble follows from its closed formula (schedules that update
+ * without emptying it have none); then come the fill of the pipeline, the part of the data axis's
+ * communication that no pass covers, and the update.
  *
  * Exposed are: everything on the tensor and expert axes, whose results the next product needs, and
  * of Ulysses; of the ring of the context axis what takes longer than attention; of the data axis
@@ -153,9 +154,10 @@ void plan_time(const train_plan_job_t *job, const train_plan_layout_t *layout,
   }
   double passes =
       compute + exposed[TRAIN_MESH_TP] + exposed[TRAIN_MESH_CP] + exposed[TRAIN_MESH_EP];
-  time->bubble_share = train_schedule_bubble(&layout->schedule, &equal_costs);
+  bool empties = !train_schedule_is_asynchronous(layout->schedule.kind);
+  time->bubble_share = empties ? train_schedule_bubble(&layout->schedule, &equal_costs) : 0;
   time->bubble = passes * time->bubble_share / (1 - time->bubble_share);
-  exposed[TRAIN_MESH_PP] = fill_time(job, layout, machine, traffic);
+  if (empties) exposed[TRAIN_MESH_PP] = fill_time(job, layout, machine, traffic);
   exposed[TRAIN_MESH_EMBEDDING] = embedding_time(job, layout, machine, traffic);
   exposed[TRAIN_MESH_DATA] = exposed_data(job, layout, transfer[TRAIN_MESH_DATA], compute);
   exposed[TRAIN_MESH_EXPERT_DATA] =

@@ -92,6 +92,13 @@ static void print_traffic(const gpt_plan_layouts_t *plan) {
   }
 }
 
+static void print_kind(const train_model_config_t *config) {
+  if (config->untied) printf(" --untied");
+  if (config->experts == 0) return;
+  printf(" --experts %d --top-k %d --moe-every %d%s", config->experts, config->top_k,
+         config->moe_every, config->shared_expert ? " --shared-expert" : "");
+}
+
 /* The command that runs the first layout. */
 static void print_command(const gpt_plan_layouts_t *plan) {
   const gpt_settings_t *settings = plan->settings;
@@ -102,6 +109,7 @@ static void print_command(const gpt_plan_layouts_t *plan) {
   if (settings->preset == NULL) {
     printf(" --layers %d --heads %d --width %d", config->layers, config->heads, config->width);
   }
+  print_kind(config);
   printf(" --context %d --batch %d --precision %s %s\n", config->context, plan->job.batch,
          train_policy_of(plan->job.precision)->name,
          train_plan_flags(&plan->list.candidates[0].layout, flags));

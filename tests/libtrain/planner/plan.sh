@@ -112,4 +112,14 @@ rejects 'layouts are listed for one number of ranks' --tp 2 --ranks 2,4 &&
   rejects 'cannot write --json' --ranks 8 --memory 1G --json no/plan.json
 ok "invalid options of a list of layouts"
 
+small="--layers 4 --heads 2 --width 32 --context 32 --vocabulary 257 --batch 16 --ranks 4"
+plan $small --pp 4 --untied --schedule pipedream-2bw &&
+  grep -q '^collrun .* --untied .* --schedule pipedream-2bw --clip-by stage' out &&
+  plan $small --ep 2 --experts 4 --top-k 2 --shared-expert &&
+  grep -q '^collrun .* --experts 4 --top-k 2 --moe-every 1 --shared-expert .* --ep 2' out &&
+  rejects 'give --untied' $small --pp 4 --schedule pipedream &&
+  rejects 'give --accumulate 1' $small --pp 4 --untied --schedule pipedream --accumulate 2 &&
+  rejects 'give --precision bf16' $small --pp 4 --untied --schedule pipedream --precision fp16
+ok "the command trains the model that was planned; PipeDream only if it can"
+
 tap_end

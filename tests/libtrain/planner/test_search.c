@@ -159,6 +159,26 @@ Test(plan_search, divides_experts) {
   train_plan_list_free(&given);
 }
 
+/* PipeDream is planned where it is asked for, of a model that it can train. */
+Test(plan_search, stages_that_update_apart) {
+  train_plan_job_t job = wide_job();
+  train_plan_wanted_t wanted = TRAIN_PLAN_WANTED_INIT;
+  train_plan_list_t list;
+  char flags[TRAIN_PLAN_FLAGS_BYTES];
+  job.model.untied = 1;
+  wanted.mesh.size[TRAIN_MESH_PP] = 4;
+  for (int i = 0; i < 2; i++) {
+    wanted.schedule = i == 0 ? TRAIN_SCHEDULE_PIPEDREAM : TRAIN_SCHEDULE_PIPEDREAM_2BW;
+    search(&job, 4, &wanted, &list);
+    cr_assert_gt(list.possible, 0, "%s", list.candidates[0].reason);
+    cr_expect_eq(list.candidates[0].cost.time.bubble, 0);
+    train_plan_flags(&list.candidates[0].layout, flags);
+    cr_expect(strstr(flags, "--clip-by stage") != NULL, "%s", flags);
+    cr_expect(i == 1 || list.candidates[0].layout.schedule.micro_batches == 1);
+    train_plan_list_free(&list);
+  }
+}
+
 Test(plan_search, impossible_schedules) {
   const train_plan_job_t job = wide_job();
   train_plan_wanted_t wanted = TRAIN_PLAN_WANTED_INIT;
