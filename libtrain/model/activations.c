@@ -56,7 +56,8 @@ train_router_t train_router_of(const train_layout_t *layout, const train_model_o
       .z = options->experts.z,
       .segments = ring ? 2 : 1,
       .part = layout->part.whole_experts ? layout->part.tensor_rank : 0,
-      .parts = train_part_expert_copies(&layout->part)};
+      .parts = train_part_expert_copies(&layout->part),
+      .replay = options->experts.replay};
   return train_experts_router(&router, layout->part.expert_ranks);
 }
 

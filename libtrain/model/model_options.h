@@ -7,7 +7,7 @@
 
 #include "libtrain/common/precision.h"
 #include "libtrain/model/slices.h"
-#include "libtrain/ops/ops.h"
+#include "libtrain/ops/router.h"
 
 /* Activation recomputation (Chen et al. 2016): which activations of each block the forward pass
  * stores, and which ones the backward pass recomputes. Results are bit-identical. With width C the
@@ -55,6 +55,8 @@ typedef struct train_experts_options {
   float balance, z;       /* factors of the balance loss (Fedus et al. 2021: 0.01) and of the z loss
                            * (Zoph et al. 2022: 0.001), which the gradients include: per block the
                            * means over sequences and positions */
+  const train_router_replay_t *replay; /* NULL: routers choose by themselves; must outlive the
+                                        * model, of which it gets the numbers of layers */
 } train_experts_options_t;
 
 typedef struct train_model_options {

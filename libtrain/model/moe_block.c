@@ -65,7 +65,8 @@ void train_moe_recompute_shared(const train_model_t *model, const train_slot_t *
 
 void train_moe_route(train_model_t *model, const train_slot_t *slot, const train_unit_view_t *unit,
                      const block_activations_t *b) {
-  const train_experts_t layer = layer_with_gate(model, slot, unit);
+  train_experts_t layer = layer_with_gate(model, slot, unit);
+  layer.router.layer = model->activations->sizes.first_layer + (int)(b - slot->blocks);
   const void *in = train_layers_gather(model, slot, b->normed2);
   const train_router_result_t result = train_experts_route(&layer, in, &b->experts);
   model->routed.balance += result.balance;

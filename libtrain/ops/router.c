@@ -1,6 +1,6 @@
 /*
  * Forward: the logits are one matrix product; then rows are processed in groups (softmax, choices),
- * then sequences (counts, decisions, slots), whose rows are visited in order.
+ * then sequences (weights, counts, decisions, slots), whose rows are visited in order.
  */
 #include "libtrain/ops/router.h"
 
@@ -76,14 +76,8 @@ static void route_row(const call_t *c, size_t row) {
   int experts = c->router->experts, top_k = c->router->top_k;
   float *logits = c->route->probabilities + row * (size_t)experts;
   int32_t *choices = c->route->choices + row * (size_t)top_k;
-  float *weights = c->route->weights + row * (size_t)top_k;
   choose(logits, experts, top_k, choices);
   c->route->log_sums[row] = softmax(logits, experts, logits[choices[0]]);
-  weights[0] = logits[choices[0]];
-  if (top_k == 1) return;
-  float sum = logits[choices[0]] + logits[choices[1]];
-  weights[0] = logits[choices[0]] / sum;
-  weights[1] = logits[choices[1]] / sum;
 }
 
 static void rows_task(void *context, int task, int thread) {
@@ -93,7 +87,19 @@ static void rows_task(void *context, int task, int thread) {
   for (int row = from; row < to; row++) route_row(c, (size_t)row);
 }
 
-/* ---- sequences: counts, decisions, slots ---- */
+/* ---- sequences: weights, counts, decisions, slots ---- */
+
+static void weigh_row(const call_t *c, size_t row) {
+  size_t top_k = (size_t)c->router->top_k;
+  const float *probabilities = c->route->probabilities + row * (size_t)c->router->experts;
+  const int32_t *choices = c->route->choices + row * top_k;
+  float *weights = c->route->weights + row * top_k;
+  weights[0] = probabilities[choices[0]];
+  if (top_k == 1) return;
+  float sum = probabilities[choices[0]] + probabilities[choices[1]];
+  weights[0] = probabilities[choices[0]] / sum;
+  weights[1] = probabilities[choices[1]] / sum;
+}
 
 /* The counters of a segment's choices of that rank, one for each expert. */
 static int32_t *counters(const call_t *c, int32_t *counts, int sequence, int segment, int rank) {
@@ -108,7 +114,7 @@ static size_t choice_at(const call_t *c, int sequence, int row, int rank) {
   return all * (size_t)c->router->top_k + (size_t)rank;
 }
 
-static void count_task(void *context, int sequence, int thread) {
+static void weigh_and_count_task(void *context, int sequence, int thread) {
   const call_t *c = context;
   const train_router_t *router = c->router;
   int of_segment = c->length / router->segments;
@@ -116,6 +122,7 @@ static void count_task(void *context, int sequence, int thread) {
   memset(counters(c, c->route->own, sequence, 0, 0), 0,
          (size_t)(router->segments * router->top_k * router->experts) * sizeof(int32_t));
   for (int row = 0; row < c->length; row++) {
+    weigh_row(c, (size_t)sequence * (size_t)c->length + (size_t)row);
     for (int rank = 0; rank < router->top_k; rank++) {
       int32_t *counts = counters(c, c->route->own, sequence, row / of_segment, rank);
       counts[c->route->choices[choice_at(c, sequence, row, rank)]]++;
@@ -270,7 +277,10 @@ train_router_result_t train_router_forward(const train_exec_t *exec, const train
                                         .totals = route->totals};
   multiply_gate(exec, &c, in, gate);
   train_pool_run(exec->pool, router_divide_up(c.rows, ROUTER_ROWS_PER_TASK), rows_task, &c);
-  train_pool_run(exec->pool, batch->sequences, count_task, &c);
+  if (router->replay != NULL) {
+    router->replay->choose(router->replay->context, router->layer, batch, route->choices);
+  }
+  train_pool_run(exec->pool, batch->sequences, weigh_and_count_task, &c);
   if (complete != NULL) {
     complete(context, &counts);
   } else {

@@ -27,6 +27,16 @@
 #define TRAIN_TOP_K_MAX 2
 #define TRAIN_ROUTE_SUMS 3
 
+/* Choices that do not follow from the logits, but from another run: two runs whose logits differ by
+ * rounding then differ by rounding only, where otherwise a row may go to another expert. Capacity
+ * and losses follow from the choices; probabilities are always those of the logits. */
+typedef struct train_router_replay {
+  /* May replace choices[rows, top_k], which are of the largest logits; those of a row must differ.
+   * `layer` is the router's. Called in the calling thread, once per forward pass. */
+  void (*choose)(void *context, int layer, const train_batch_t *batch, int32_t *choices);
+  void *context;
+} train_router_replay_t;
+
 typedef struct train_router {
   int width, experts;
   int top_k;              /* choices of a row: 1 or 2, at most `experts` */
@@ -38,6 +48,8 @@ typedef struct train_router {
   int part,
       parts; /* only rows of that part get slots, where the rows are divided into `parts` equal
               * parts, the last ones fewer; 0 parts: all rows. Everything else is of all rows */
+  const train_router_replay_t *replay; /* NULL: the largest logits are chosen */
+  int layer;                           /* for `replay` */
 } train_router_t;
 
 /* Counts of choices. `own` has those of the rows here; completing them fills the others. */

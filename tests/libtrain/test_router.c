@@ -416,3 +416,62 @@ Test(router, parts_of_a_sequence_drop_what_the_whole_drops) {
   check_parts_add_up(1);
   check_parts_add_up(2);
 }
+
+/* ---- replayed choices ---- */
+
+/* Context of swap_choices. */
+typedef struct swap {
+  int layer, calls;
+} swap_t;
+
+static void swap_choices(void *context, int layer, const train_batch_t *batch, int32_t *choices) {
+  swap_t *swap = context;
+  swap->layer = layer;
+  swap->calls++;
+  for (int row = 0; row < train_batch_rows(batch); row++) {
+    int32_t first = choices[2 * row];
+    choices[2 * row] = choices[2 * row + 1];
+    choices[2 * row + 1] = first;
+  }
+}
+
+static train_route_t route_of(const expert_case_t *c, const train_router_replay_t *replay,
+                              const float *x) {
+  const train_batch_t batch = expert_batch(c);
+  train_router_t router = expert_router(c);
+  router.replay = replay;
+  router.layer = 3;
+  train_route_t route = expert_route(&router, &batch);
+  const float *gate = x + expert_rows(c) * (size_t)c->width;
+  train_router_forward(op_exec(NULL), &router, &batch, x, gate, NULL, NULL, &route);
+  return route;
+}
+
+static void check_swapped_counts(const expert_case_t *c, const int32_t *own,
+                                 const int32_t *replayed) {
+  for (int at = 0; at < c->sequences * 2 * c->experts; at++) {
+    int rank = at / c->experts % 2, other = rank == 0 ? at + c->experts : at - c->experts;
+    cr_assert_eq(replayed[at], own[other], "%d and %d choices", replayed[at], own[other]);
+  }
+}
+
+/* Weights and counts are those of the replayed choices, probabilities those of the logits. */
+Test(router, takes_replayed_choices) {
+  const expert_case_t c = {3, 12, 8, 4, 2, 1, 1, 1, 8};
+  size_t rows = expert_rows(&c), experts = (size_t)c.experts;
+  float *x = op_random(expert_seed(&c, TRAIN_FLOAT32, 0), 1, (rows + experts) * (size_t)c.width);
+  swap_t swap = {0};
+  const train_router_replay_t replay = {.choose = swap_choices, .context = &swap};
+  train_route_t own = route_of(&c, NULL, x), replayed = route_of(&c, &replay, x);
+  cr_assert(swap.layer == 3 && swap.calls == 1);
+  cr_assert_arr_eq(replayed.probabilities, own.probabilities, rows * experts * sizeof(float));
+  cr_assert_arr_eq(replayed.log_sums, own.log_sums, rows * sizeof(float));
+  for (size_t at = 0; at < rows * 2; at++) {
+    size_t other = at ^ 1;
+    cr_assert_eq(replayed.choices[at], own.choices[other]);
+    cr_assert_eq(replayed.weights[at], own.weights[other]);
+  }
+  check_swapped_counts(&c, own.totals, replayed.totals);
+  expert_route_free(&own), expert_route_free(&replayed);
+  free(x);
+}

@@ -17,13 +17,11 @@
 #define SEED 5
 #define RATE 1e-3f
 #define CLIP 1.0
+#define CHOICES_PER_DIFFERENCE 200
 
 const train_model_config_t layout_config = {
     .vocabulary = 61, .context = 32, .layers = 4, .heads = 4, .width = 64};
 
-/* A choice between logits that are equal but for rounding may differ between layouts, and then what
- * is dropped. On one rank no two probabilities between which a choice is made are closer than 6e-5
- * of them in the 20 steps of this model, which differ by 1e-7 between layouts. */
 const train_model_config_t layout_two_of_eight = {.vocabulary = 62,
                                                   .context = 32,
                                                   .layers = 4,
@@ -52,6 +50,8 @@ typedef struct worker {
   train_layout_t *layout;
   train_store_t *store;
   train_executor_t *executor;
+  layout_router_t router;
+  train_router_replay_t replay;
   uint64_t step;
   int32_t *evaluated;                 /* tokens and targets of a batch */
   uint64_t wired[TRAIN_TRAFFIC_AXES]; /* in this step */
@@ -59,6 +59,10 @@ typedef struct worker {
 
 static int at_least_1(int value) {
   return value > 0 ? value : 1;
+}
+
+static int steps_of(const layout_trial_t *trial) {
+  return trial->steps > 0 ? trial->steps : layout_steps();
 }
 
 const char *layout_trial_text(const layout_trial_t *trial, char text[200]) {
@@ -289,12 +293,38 @@ static int begin(worker_t *worker) {
   return 0;
 }
 
+/* Records choices of experts, on one of the tensor ranks, which choose alike; or replays them. */
+static void set_replay(worker_t *worker) {
+  const layout_outcome_t *outcome = worker->job->outcome;
+  bool records = outcome != NULL && worker->layout->part.tensor_rank == 0;
+  worker->router = (layout_router_t){.replayed = worker->job->trial->replay,
+                                     .recorded = records ? outcome->routing : NULL,
+                                     .share = worker->ranks.share,
+                                     .shares = worker->ranks.shares};
+  worker->replay = layout_router_replay(&worker->router);
+}
+
+/* At the first step weights are equal, and so are choices, although none is prescribed; later a
+ * rounding changes few. */
+static int compare_choices(const worker_t *worker) {
+  const layout_router_t *router = &worker->router;
+  PARTY_REQUIRE(router->first_differing == 0, "%lld choices of experts differ at the first step",
+                (long long)router->first_differing);
+  PARTY_REQUIRE(router->differing * CHOICES_PER_DIFFERENCE <= router->choices,
+                "%lld of %lld choices of experts differ", (long long)router->differing,
+                (long long)router->choices);
+  return 0;
+}
+
 static int create_executor(worker_t *worker) {
   const layout_trial_t *trial = worker->job->trial;
   int micro_batches = at_least_1(trial->micro_batches);
   const train_executor_options_t options = {
       .model = {.sequences = LAYOUT_BATCH / worker->ranks.shares / micro_batches,
-                .experts = {.capacity_factor = 1.25, .balance = 0.01f, .z = 0.001f},
+                .experts = {.capacity_factor = 1.25,
+                            .balance = 0.01f,
+                            .z = 0.001f,
+                            .replay = &worker->replay},
                 .recompute = trial->recompute,
                 .slices = trial->slices,
                 .precision = trial->precision,
@@ -302,6 +332,7 @@ static int create_executor(worker_t *worker) {
       .micro_batches = micro_batches,
       .schedule = trial->schedule,
       .steps = trial->steps};
+  set_replay(worker);
   PARTY_OK(train_executor_create(worker->store, &worker->ranks, &options, &worker->executor));
   if (trial->rings) train_store_set_overlap(worker->store, false); /* counts are complete */
   if (trial->serial) train_executor_set_overlap(worker->executor, false);
@@ -313,13 +344,13 @@ static int train(worker_t *worker) {
   PARTY_TRY(create_executor(worker));
   PARTY_TRY(begin(worker));
   PARTY_TRY(save(worker, trial->again));
-  int steps = trial->steps > 0 ? trial->steps : layout_steps();
-  for (int step = 0; step < steps; step++) PARTY_OK(take_step(worker));
+  for (int step = 0; step < steps_of(trial); step++) PARTY_OK(take_step(worker));
   count_bytes(worker);
   PARTY_TRY(
       evaluate(worker, LAYOUT_BATCH / worker->ranks.shares / at_least_1(trial->micro_batches)));
   PARTY_TRY(save(worker, trial->save));
   collect(worker, &worker->store->arrays[TRAIN_PARAMETERS], worker->job->outcome->weights);
+  PARTY_TRY(compare_choices(worker));
   return compare_copies(worker);
 }
 
@@ -420,6 +451,8 @@ layout_outcome_t layout_train(const layout_trial_t *trial) {
   outcome.gradients = malloc(outcome.layout->parameter_count * sizeof(float));
   outcome.weights = malloc(outcome.layout->parameter_count * sizeof(float));
   outcome.copies = malloc(outcome.layout->parameter_count * sizeof(float));
+  outcome.routing =
+      layout_routing_create(layout_trial_config(trial), steps_of(trial) + 1, LAYOUT_BATCH);
   for (size_t i = 0; i < outcome.layout->parameter_count; i++) {
     outcome.gradients[i] = outcome.weights[i] = outcome.copies[i] = NAN;
   }
@@ -429,6 +462,7 @@ layout_outcome_t layout_train(const layout_trial_t *trial) {
 }
 
 void layout_outcome_free(layout_outcome_t *outcome) {
+  layout_routing_destroy(outcome->routing);
   free(outcome->copies);
   free(outcome->weights);
   free(outcome->gradients);

@@ -7,6 +7,7 @@
 
 #include "harness/party.h"
 #include "harness/sample.h"
+#include "libtrain/layouts/routing.h"
 #include "libtrain/mesh/mesh.h"
 #include "libtrain/model/optimizer.h"
 #include "libtrain/parallel/executor.h"
@@ -36,27 +37,31 @@ typedef struct layout_trial {
   train_slices_t slices;
   train_recompute_t recompute;
   train_precision_t precision;
-  bool bfloat16_wire;     /* the store sends float32 as bfloat16 */
-  bool compare_copies;    /* fails unless all ranks that hold a weight have the same bits of it at
-                           * the end; below ZeRO stage 3 */
-  bool rings;             /* libcoll uses rings on the axes */
-  const train_ops_t *ops; /* NULL: those of the host */
-  int steps;              /* after those of the checkpoint; 0: layout_steps */
-  const char *resume;     /* checkpoint to begin with; NULL: a new model */
-  const char *again;      /* where to save it again before the first step; NULL: nowhere */
-  const char *save;       /* where to save at the end; NULL: nowhere */
-  int saved_step;         /* layout_train_rank saves after so many steps instead; 0: at the end */
+  bool bfloat16_wire;  /* the store sends float32 as bfloat16 */
+  bool compare_copies; /* fails unless all ranks that hold a weight have the same bits of it at
+                        * the end; below ZeRO stage 3 */
+  bool rings;          /* libcoll uses rings on the axes */
+  const layout_routing_t *replay; /* of another run, whose choices of experts this one takes: in the
+                                   * first step they must be its own; NULL: it chooses itself */
+  const train_ops_t *ops;         /* NULL: those of the host */
+  int steps;                      /* after those of the checkpoint; 0: layout_steps */
+  const char *resume;             /* checkpoint to begin with; NULL: a new model */
+  const char *again;              /* where to save it again before the first step; NULL: nowhere */
+  const char *save;               /* where to save at the end; NULL: nowhere */
+  int saved_step; /* layout_train_rank saves after so many steps instead; 0: at the end */
 } layout_trial_t;
 
 /* Arrays of the whole model's flat space. */
 typedef struct layout_outcome {
   train_layout_t *layout;
   double losses[LAYOUT_STEPS_MAX], norms[LAYOUT_STEPS_MAX];
-  double evaluated;       /* the loss after the last step, by the executor's evaluation */
-  uint64_t context_bytes; /* that rank 0 sent on the context axis in the last step */
-  float *gradients;       /* of the first step */
-  float *weights;         /* after the last step */
-  float *copies;          /* of what the passes read, if they are compared */
+  double evaluated;          /* the loss after the last step, by the executor's evaluation */
+  uint64_t context_bytes;    /* that rank 0 sent on the context axis in the last step */
+  float *gradients;          /* of the first step */
+  float *weights;            /* after the last step */
+  float *copies;             /* of what the passes read, if they are compared */
+  layout_routing_t *routing; /* the choices of a run that replays none; the step after the last one
+                              * is the evaluation. NULL: no experts */
   /* Bytes that all ranks have sent in the last step: as the axes count, and as libcoll does. */
   uint64_t counted[TRAIN_TRAFFIC_AXES], wired[TRAIN_TRAFFIC_AXES];
 } layout_outcome_t;
