@@ -1,5 +1,5 @@
 /* Every rank adds what it owns to the arrays of the outcome, which all ranks share. */
-#include "libtrain/layouts/job.h"
+#include "libtrain/layouts/worker.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -37,25 +37,6 @@ const train_model_config_t *layout_trial_config(const layout_trial_t *trial) {
 }
 
 static const train_adamw_t adamw = TRAIN_ADAMW_INIT;
-
-typedef struct job {
-  const layout_trial_t *trial;
-  layout_outcome_t *outcome;
-} job_t;
-
-typedef struct worker {
-  const job_t *job;
-  train_mesh_t *mesh;
-  train_ranks_t ranks;
-  train_layout_t *layout;
-  train_store_t *store;
-  train_executor_t *executor;
-  layout_router_t router;
-  train_router_replay_t replay;
-  uint64_t step;
-  int32_t *evaluated;                 /* tokens and targets of a batch */
-  uint64_t wired[TRAIN_TRAFFIC_AXES]; /* in this step */
-} worker_t;
 
 static int at_least_1(int value) {
   return value > 0 ? value : 1;
@@ -95,7 +76,7 @@ static void fill_row(uint64_t step, int row, int32_t *tokens, int32_t *targets) 
 }
 
 static void read_rows(void *context, int micro_batch, int32_t *tokens, int32_t *targets) {
-  const worker_t *worker = context;
+  const layout_worker_t *worker = context;
   int micro_batches = at_least_1(worker->job->trial->micro_batches);
   int rows = LAYOUT_BATCH / worker->ranks.shares / micro_batches;
   int first = (worker->ranks.share * micro_batches + micro_batch) * rows;
@@ -107,8 +88,8 @@ static void read_rows(void *context, int micro_batch, int32_t *tokens, int32_t *
 
 /* ---- what the whole model has ---- */
 
-/* Copies values of this rank's shards to their places, where the rank owns them. */
-static void collect(const worker_t *worker, const store_array_t *array, float *whole) {
+void layout_worker_collect(const layout_worker_t *worker, const store_array_t *array,
+                           float *whole) {
   const train_store_t *store = worker->store;
   for (int i = 0; i < store->partition->bucket_count; i++) {
     const train_bucket_t *bucket = &store->partition->buckets[i];
@@ -129,7 +110,7 @@ static void collect(const worker_t *worker, const store_array_t *array, float *w
 }
 
 /* The weights of this rank must have the bits that their owners have collected. */
-static int compare_tensor_copy(const worker_t *worker, const train_tensor_t *tensor) {
+static int compare_tensor_copy(const layout_worker_t *worker, const train_tensor_t *tensor) {
   const train_store_t *store = worker->store;
   const store_array_t *weights = &store->weights;
   const void *values = store_unit_values(store, weights, tensor->unit);
@@ -146,9 +127,9 @@ static int compare_tensor_copy(const worker_t *worker, const train_tensor_t *ten
   return 0;
 }
 
-static int compare_copies(const worker_t *worker) {
+static int compare_copies(const layout_worker_t *worker) {
   if (!worker->job->trial->compare_copies) return 0;
-  collect(worker, &worker->store->weights, worker->job->outcome->copies);
+  layout_worker_collect(worker, &worker->store->weights, worker->job->outcome->copies);
   PARTY_OK(coll_barrier(worker->ranks.all.comm, NULL));
   for (int i = 0; i < worker->layout->tensor_count; i++) {
     PARTY_TRY(compare_tensor_copy(worker, &worker->layout->tensors[i]));
@@ -174,7 +155,7 @@ static int use_rings(const train_mesh_t *mesh) {
 }
 
 /* Adds what libcoll has sent so far to the step's counts, or subtracts it. */
-static coll_status_t add_wire(worker_t *worker, bool subtract) {
+static coll_status_t add_wire(layout_worker_t *worker, bool subtract) {
   const train_traffic_sources_t counters = train_executor_counters(worker->executor);
   uint64_t bytes[TRAIN_TRAFFIC_AXES];
   COLL_TRY(train_traffic_wire(&counters, bytes));
@@ -183,7 +164,7 @@ static coll_status_t add_wire(worker_t *worker, bool subtract) {
 }
 
 /* All ranks' counts of the step. */
-static coll_status_t sum_traffic(worker_t *worker) {
+static coll_status_t sum_traffic(layout_worker_t *worker) {
   layout_outcome_t *outcome = worker->job->outcome;
   train_traffic_t traffic[TRAIN_TRAFFIC_AXES];
   double sums[2 * TRAIN_TRAFFIC_AXES]; /* exact below 2^53 */
@@ -204,16 +185,20 @@ static coll_status_t sum_traffic(worker_t *worker) {
 
 /* ---- training ---- */
 
-static coll_status_t take_step(worker_t *worker) {
-  layout_outcome_t *outcome = worker->job->outcome;
+coll_status_t layout_worker_gradients(layout_worker_t *worker, float scale, double sums[2]) {
   const train_rows_t rows = {.read = read_rows, .context = worker};
+  COLL_TRY(train_executor_gradients(worker->executor, &rows, scale, &sums[0]));
+  return train_store_finish(worker->store, &sums[1]);
+}
+
+static coll_status_t take_step(layout_worker_t *worker) {
+  layout_outcome_t *outcome = worker->job->outcome;
   float mean = 1.0f / (float)(LAYOUT_BATCH * layout_config.context);
   double sums[2];
   COLL_TRY(add_wire(worker, true));
-  COLL_TRY(train_executor_gradients(worker->executor, &rows, mean, &sums[0]));
-  COLL_TRY(train_store_finish(worker->store, &sums[1]));
+  COLL_TRY(layout_worker_gradients(worker, mean, sums));
   if (worker->step == 0 && outcome != NULL) {
-    collect(worker, &worker->store->gradients, outcome->gradients);
+    layout_worker_collect(worker, &worker->store->gradients, outcome->gradients);
   }
   COLL_TRY(add_wire(worker, false));
   COLL_TRY(train_group_sum_doubles(&worker->ranks.all, sums, 2));
@@ -231,8 +216,7 @@ static coll_status_t take_step(worker_t *worker) {
   return COLL_OK;
 }
 
-/* The loss of some rows of the next step. */
-static int evaluate_rows(const worker_t *worker, int first, int count, double *loss) {
+int layout_worker_loss(const layout_worker_t *worker, int first, int count, double *loss) {
   int32_t *tokens = worker->evaluated, *targets = tokens + LAYOUT_BATCH * layout_config.context;
   for (int row = 0; row < count; row++) {
     size_t at = (size_t)row * (size_t)layout_config.context;
@@ -243,12 +227,12 @@ static int evaluate_rows(const worker_t *worker, int first, int count, double *l
 }
 
 /* Evaluates a batch, in passes of fewer sequences than training where that is possible. */
-static int evaluate(const worker_t *worker, int sequences) {
+static int evaluate(const layout_worker_t *worker, int sequences) {
   int rows = LAYOUT_BATCH / worker->ranks.shares, most = sequences > 1 ? sequences - 1 : 1;
   double sum = 0, loss;
   for (int row = 0, count; row < rows; row += count) {
     count = rows - row < most ? rows - row : most;
-    PARTY_TRY(evaluate_rows(worker, worker->ranks.share * rows + row, count, &loss));
+    PARTY_TRY(layout_worker_loss(worker, worker->ranks.share * rows + row, count, &loss));
     sum += loss;
   }
   PARTY_OK(train_group_sum_doubles(&worker->ranks.all, &sum, 1));
@@ -258,14 +242,14 @@ static int evaluate(const worker_t *worker, int sequences) {
   return 0;
 }
 
-static void count_bytes(const worker_t *worker) {
+static void count_bytes(const layout_worker_t *worker) {
   const train_axis_t *context = worker->ranks.axes.context;
   if (worker->ranks.all.rank > 0 || context == NULL) return;
   worker->job->outcome->context_bytes = context->bytes_sent;
 }
 
 /* Loads the checkpoint to begin with. */
-static int resume(worker_t *worker) {
+static int resume(layout_worker_t *worker) {
   train_model_file_t *file;
   PARTY_REQUIRE(train_model_file_open(worker->job->trial->resume, &file) == COLL_OK, "%s",
                 base_last_error());
@@ -275,7 +259,7 @@ static int resume(worker_t *worker) {
   return 0;
 }
 
-static int save(const worker_t *worker, const char *path) {
+static int save(const layout_worker_t *worker, const char *path) {
   const train_metadata_t metadata = {.config = *layout_trial_config(worker->job->trial),
                                      .precision = worker->job->trial->precision,
                                      .position.step = worker->step,
@@ -287,14 +271,14 @@ static int save(const worker_t *worker, const char *path) {
   return 0;
 }
 
-static int begin(worker_t *worker) {
+static int begin(layout_worker_t *worker) {
   if (worker->job->trial->resume != NULL) return resume(worker);
   PARTY_OK(train_store_initialize(worker->store, SEED));
   return 0;
 }
 
 /* Records choices of experts, on one of the tensor ranks, which choose alike; or replays them. */
-static void set_replay(worker_t *worker) {
+static void set_replay(layout_worker_t *worker) {
   const layout_outcome_t *outcome = worker->job->outcome;
   bool records = outcome != NULL && worker->layout->part.tensor_rank == 0;
   worker->router = (layout_router_t){.replayed = worker->job->trial->replay,
@@ -306,7 +290,7 @@ static void set_replay(worker_t *worker) {
 
 /* At the first step weights are equal, and so are choices, although none is prescribed; later a
  * rounding changes few. */
-static int compare_choices(const worker_t *worker) {
+static int compare_choices(const layout_worker_t *worker) {
   const layout_router_t *router = &worker->router;
   PARTY_REQUIRE(router->first_differing == 0, "%lld choices of experts differ at the first step",
                 (long long)router->first_differing);
@@ -316,14 +300,14 @@ static int compare_choices(const worker_t *worker) {
   return 0;
 }
 
-static int create_executor(worker_t *worker) {
+static int create_executor(layout_worker_t *worker) {
   const layout_trial_t *trial = worker->job->trial;
   int micro_batches = at_least_1(trial->micro_batches);
   const train_executor_options_t options = {
       .model = {.sequences = LAYOUT_BATCH / worker->ranks.shares / micro_batches,
                 .experts = {.capacity_factor = 1.25,
-                            .balance = 0.01f,
-                            .z = 0.001f,
+                            .balance = LAYOUT_BALANCE,
+                            .z = LAYOUT_Z,
                             .replay = &worker->replay},
                 .recompute = trial->recompute,
                 .slices = trial->slices,
@@ -339,22 +323,21 @@ static int create_executor(worker_t *worker) {
   return 0;
 }
 
-static int train(worker_t *worker) {
+static int train(layout_worker_t *worker) {
   const layout_trial_t *trial = worker->job->trial;
-  PARTY_TRY(create_executor(worker));
-  PARTY_TRY(begin(worker));
   PARTY_TRY(save(worker, trial->again));
   for (int step = 0; step < steps_of(trial); step++) PARTY_OK(take_step(worker));
   count_bytes(worker);
   PARTY_TRY(
       evaluate(worker, LAYOUT_BATCH / worker->ranks.shares / at_least_1(trial->micro_batches)));
   PARTY_TRY(save(worker, trial->save));
-  collect(worker, &worker->store->arrays[TRAIN_PARAMETERS], worker->job->outcome->weights);
+  layout_worker_collect(worker, &worker->store->arrays[TRAIN_PARAMETERS],
+                        worker->job->outcome->weights);
   PARTY_TRY(compare_choices(worker));
   return compare_copies(worker);
 }
 
-static int start(party_rank_t *party, worker_t *worker) {
+static int start(party_rank_t *party, layout_worker_t *worker) {
   const layout_trial_t *trial = worker->job->trial;
   const train_mesh_options_t options = {.size = {[TRAIN_MESH_TP] = at_least_1(trial->tp),
                                                  [TRAIN_MESH_CP] = at_least_1(trial->cp),
@@ -387,7 +370,15 @@ static int start(party_rank_t *party, worker_t *worker) {
   return 0;
 }
 
-static void end(worker_t *worker) {
+int layout_worker_open(party_rank_t *party, layout_worker_t *worker) {
+  worker->evaluated = malloc(2 * LAYOUT_BATCH * (size_t)layout_config.context * sizeof(int32_t));
+  PARTY_TRY(start(party, worker));
+  PARTY_TRY(create_executor(worker));
+  return begin(worker);
+}
+
+void layout_worker_close(layout_worker_t *worker) {
+  free(worker->evaluated);
   train_executor_destroy(worker->executor);
   train_store_destroy(worker->store);
   train_layout_destroy(worker->layout);
@@ -395,25 +386,23 @@ static void end(worker_t *worker) {
 }
 
 static int body(party_rank_t *party) {
-  worker_t worker = {.job = party->context};
-  worker.evaluated = malloc(2 * LAYOUT_BATCH * (size_t)layout_config.context * sizeof(int32_t));
-  int failed = start(party, &worker);
+  layout_worker_t worker = {.job = party->context};
+  int failed = layout_worker_open(party, &worker);
   if (failed == 0) failed = train(&worker);
   PARTY_OK(coll_barrier(party->comm, NULL));
-  free(worker.evaluated);
-  end(&worker);
+  layout_worker_close(&worker);
   return failed;
 }
 
 static coll_status_t update(void *context, int step, double loss) {
-  worker_t *worker = context;
+  layout_worker_t *worker = context;
   double squares;
   (void)loss;
   COLL_TRY(train_store_finish(worker->store, &squares));
   return train_store_update(worker->store, &adamw, 1, RATE, (uint64_t)step + 1);
 }
 
-static coll_status_t take_steps(worker_t *worker, int steps) {
+static coll_status_t take_steps(layout_worker_t *worker, int steps) {
   const train_rows_t rows = {.read = read_rows, .context = worker};
   const train_updates_t updates = {.update = update, .context = worker};
   float mean = 1.0f / (float)(LAYOUT_BATCH * layout_config.context);
@@ -423,11 +412,9 @@ static coll_status_t take_steps(worker_t *worker, int steps) {
 }
 
 int layout_train_rank(party_rank_t *party, const layout_trial_t *trial, coll_status_t *status) {
-  const job_t job = {.trial = trial};
-  worker_t worker = {.job = &job};
-  PARTY_TRY(start(party, &worker));
-  PARTY_TRY(create_executor(&worker));
-  PARTY_TRY(begin(&worker));
+  const layout_job_t job = {.trial = trial};
+  layout_worker_t worker = {.job = &job};
+  PARTY_TRY(layout_worker_open(party, &worker));
   bool together = train_schedule_is_asynchronous(trial->schedule);
   int saved_step = trial->saved_step > 0 ? trial->saved_step : trial->steps;
   *status = together ? take_steps(&worker, trial->steps) : COLL_OK;
@@ -436,17 +423,12 @@ int layout_train_rank(party_rank_t *party, const layout_trial_t *trial, coll_sta
     if (*status == COLL_OK && step + 1 == saved_step) PARTY_TRY(save(&worker, trial->save));
   }
   *status = train_executor_fail(worker.executor, *status);
-  end(&worker);
+  layout_worker_close(&worker);
   return 0;
 }
 
-layout_outcome_t layout_train(const layout_trial_t *trial) {
+static layout_outcome_t create_outcome(const layout_trial_t *trial) {
   layout_outcome_t outcome = {0};
-  const job_t job = {.trial = trial, .outcome = &outcome};
-  harness_result_t result;
-  char text[200];
-  int ranks =
-      at_least_1(trial->dp) * at_least_1(trial->tp) * at_least_1(trial->cp) * at_least_1(trial->pp);
   cr_assert_eq(train_layout_create(layout_trial_config(trial), &outcome.layout), COLL_OK);
   outcome.gradients = malloc(outcome.layout->parameter_count * sizeof(float));
   outcome.weights = malloc(outcome.layout->parameter_count * sizeof(float));
@@ -456,9 +438,23 @@ layout_outcome_t layout_train(const layout_trial_t *trial) {
   for (size_t i = 0; i < outcome.layout->parameter_count; i++) {
     outcome.gradients[i] = outcome.weights[i] = outcome.copies[i] = NAN;
   }
-  cr_assert(party_threads(ranks, TIMEOUT_MS, body, (void *)&job, &result), "%s: %s",
+  return outcome;
+}
+
+layout_outcome_t layout_run(const layout_trial_t *trial, party_body_t rank) {
+  layout_outcome_t outcome = create_outcome(trial);
+  const layout_job_t job = {.trial = trial, .outcome = &outcome};
+  harness_result_t result;
+  char text[200];
+  int ranks =
+      at_least_1(trial->dp) * at_least_1(trial->tp) * at_least_1(trial->cp) * at_least_1(trial->pp);
+  cr_assert(party_threads(ranks, TIMEOUT_MS, rank, (void *)&job, &result), "%s: %s",
             layout_trial_text(trial, text), result.text);
   return outcome;
+}
+
+layout_outcome_t layout_train(const layout_trial_t *trial) {
+  return layout_run(trial, body);
 }
 
 void layout_outcome_free(layout_outcome_t *outcome) {

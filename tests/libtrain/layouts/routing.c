@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 layout_routing_t *layout_routing_create(const train_model_config_t *config, int steps,
                                         int sequences) {
@@ -66,6 +67,11 @@ static void choose(void *context, int layer, const train_batch_t *batch, int32_t
     }
   }
   router->routed[layer] += batch->sequences;
+}
+
+void layout_router_replay_first(layout_router_t *router, const layout_routing_t *routing) {
+  router->replayed = routing;
+  memset(router->routed, 0, sizeof router->routed);
 }
 
 train_router_replay_t layout_router_replay(layout_router_t *router) {

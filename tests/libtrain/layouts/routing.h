@@ -32,6 +32,9 @@ typedef struct layout_router {
   int64_t first_differing;
 } layout_router_t;
 
+/* Lets the next pass, and those after it, replay the routing from the first step on. */
+void layout_router_replay_first(layout_router_t *router, const layout_routing_t *routing);
+
 /* The hook of the rank's models. The router must outlive them. */
 train_router_replay_t layout_router_replay(layout_router_t *router);
 
