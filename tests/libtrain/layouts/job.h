@@ -74,7 +74,8 @@ const train_model_config_t *layout_trial_config(const layout_trial_t *trial);
 const char *layout_trial_text(const layout_trial_t *trial, char text[200]);
 
 /* Trains steps of LAYOUT_BATCH sequences. Losses of steps that were not taken are 0. A failure of a
- * rank fails the test. */
+ * rank fails the test. Asynchronous schedules need trial->steps, and have losses and weights only.
+ */
 layout_outcome_t layout_train(const layout_trial_t *trial);
 void layout_outcome_free(layout_outcome_t *outcome);
 
