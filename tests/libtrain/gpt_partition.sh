@@ -58,6 +58,12 @@ train 1 --out one.ckpt --untied && cp steps.jsonl one.jsonl &&
   train 3 --out two.ckpt --untied --pp 3 --partition 0,4,0 && same_steps
 ok "so does an untied head on a stage of its own"
 
+apart="--untied --clip-by stage --clip 1e6 --schedule pipedream-2bw --pp 2"
+train 2 --out one.ckpt $apart && cp steps.jsonl one.jsonl &&
+  train 2 --out two.ckpt $apart --partition 4,0 && same_steps &&
+  train 4 --out two.ckpt $apart --partition 1,3 --dp 2 --accumulate 2 --zero 1 && same_steps
+ok "stages that update at different times do not depend on the partition"
+
 moe="--experts 4 --moe-every 2"
 train 1 --out one.ckpt $moe && cp steps.jsonl one.jsonl &&
   train 2 --out two.ckpt $moe --pp 2 --partition 1,3 && same_steps

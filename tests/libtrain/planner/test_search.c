@@ -159,6 +159,35 @@ Test(plan_search, divides_experts) {
   train_plan_list_free(&given);
 }
 
+/* Every pipeline is cut by the costs: here the head takes as long as all others. */
+Test(plan_search, stages_of_unequal_layers) {
+  const train_plan_job_t job = wide_job();
+  const double costs[10] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 9};
+  const int blocks[] = {2, 6};
+  train_plan_wanted_t wanted = TRAIN_PLAN_WANTED_INIT;
+  train_plan_list_t list;
+  char flags[TRAIN_PLAN_FLAGS_BYTES];
+  wanted.layer_costs = costs;
+  wanted.mesh.size[TRAIN_MESH_PP] = 2;
+  wanted.schedule = TRAIN_SCHEDULE_1F1B;
+  search(&job, 4, &wanted, &list);
+  cr_assert_gt(list.possible, 0, "%s", list.candidates[0].reason);
+  train_plan_flags(&list.candidates[0].layout, flags);
+  cr_expect(strstr(flags, "--partition 8,0") != NULL, "%s", flags);
+  train_plan_list_free(&list);
+  wanted.layer_costs = NULL;
+  wanted.blocks = blocks;
+  wanted.block_ranges = 2;
+  wanted.mesh.size[TRAIN_MESH_PP] = 0;
+  search(&job, 4, &wanted, &list);
+  cr_assert_gt(list.possible, 0, "%s", list.candidates[0].reason);
+  for (int i = 0; i < list.possible; i++) {
+    train_plan_flags(&list.candidates[i].layout, flags);
+    cr_expect(strstr(flags, "--pp 2 ") && strstr(flags, "--partition 2,6"), "%s", flags);
+  }
+  train_plan_list_free(&list);
+}
+
 /* PipeDream is planned where it is asked for, of a model that it can train. */
 Test(plan_search, stages_that_update_apart) {
   train_plan_job_t job = wide_job();
