@@ -45,6 +45,9 @@
   F(Bcast)                  \
   F(Comm_call_errhandler)   \
   F(Comm_create_keyval)     \
+  F(Comm_delete_attr)       \
+  F(Comm_dup)               \
+  F(Comm_free)              \
   F(Comm_free_keyval)       \
   F(Comm_get_attr)          \
   F(Comm_get_errhandler)    \
@@ -86,13 +89,17 @@
   F(Request_get_status)     \
   F(Scatter)                \
   F(Scatterv)               \
+  F(Sendrecv)               \
   F(Status_set_cancelled)   \
   F(Status_set_elements)    \
   F(Test)                   \
   F(Testall)                \
   F(Testany)                \
   F(Testsome)               \
+  F(Type_commit)            \
+  F(Type_contiguous)        \
   F(Type_create_keyval)     \
+  F(Type_create_struct)     \
   F(Type_dup)               \
   F(Type_free)              \
   F(Type_free_keyval)       \
@@ -101,7 +108,7 @@
   F(Type_get_envelope)      \
   F(Type_get_extent)        \
   F(Type_set_attr)          \
-  F(Type_size)              \
+  F(Type_size_x)            \
   F(Unpack)                 \
   F(Wait)                   \
   F(Waitall)                \

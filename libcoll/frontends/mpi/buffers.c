@@ -1,10 +1,13 @@
 /*
- * Packing and unpacking, in pieces whose sizes fit the int of MPI_Pack.
+ * Packing and unpacking, in pieces whose sizes fit the int of MPI_Pack, or of one element.
  */
 #include "frontends/mpi/buffers.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "frontends/mpi/large.h"
 
 #define PIECE_BYTES ((size_t)1 << 30)
 
@@ -30,23 +33,31 @@ static int piece_of(const layer_type_t *type, int count) {
   return (size_t)count < fits ? count : (int)fits;
 }
 
+static bool move_piece(char *data, int count, MPI_Datatype type, char *packed, int bytes,
+                       MPI_Comm comm, bool to_packed) {
+  int position = 0;
+  int result = to_packed ? pmpi.Pack(data, count, type, packed, bytes, &position, comm)
+                         : pmpi.Unpack(packed, bytes, &position, data, count, type, comm);
+  return result == MPI_SUCCESS && position == bytes;
+}
+
 /* Packs one block; with to_packed false, unpacks it. */
 static bool move_block(const layer_run_t *run, const layer_side_t *side, const layer_type_t *type,
                        int block, char *packed, bool to_packed) {
   char *data = block_address(side, type, block);
   int left = block_count(side, block);
-  MPI_Comm comm = run->call->comm;
   if (type->is_contiguous) {
     size_t bytes = (size_t)left * type->size;
     if (bytes > 0) memmove(to_packed ? packed : data, to_packed ? data : packed, bytes);
     return true;
   }
   while (left > 0) {
-    int piece = piece_of(type, left), position = 0;
-    int bytes = (int)((size_t)piece * type->size);
-    int result = to_packed ? pmpi.Pack(data, piece, side->type, packed, bytes, &position, comm)
-                           : pmpi.Unpack(packed, bytes, &position, data, piece, side->type, comm);
-    if (result != MPI_SUCCESS || position != bytes) return false;
+    int piece = piece_of(type, left);
+    size_t bytes = (size_t)piece * type->size;
+    bool is_moved = bytes > INT_MAX ? layer_large_move(data, side->type, packed, bytes, to_packed)
+                                    : move_piece(data, piece, side->type, packed, (int)bytes,
+                                                 run->call->comm, to_packed);
+    if (!is_moved) return false;
     data = (char *)((uintptr_t)data + (uintptr_t)(piece * type->extent));
     packed += bytes;
     left -= piece;

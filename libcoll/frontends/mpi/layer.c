@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "frontends/mpi/comms.h"
+#include "frontends/mpi/large.h"
 #include "frontends/mpi/ops.h"
 #include "frontends/mpi/requests.h"
 #include "frontends/mpi/stats.h"
@@ -56,6 +57,7 @@ static int end_layer(MPI_Comm comm, int key, void *value, void *extra) {
   layer_stats_print();
   layer_comms_end();
   layer_types_end();
+  layer_large_end();
   return MPI_SUCCESS;
 }
 

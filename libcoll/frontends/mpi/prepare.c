@@ -9,13 +9,6 @@
 #include "frontends/mpi/ops.h"
 #include "frontends/mpi/verbs.h"
 
-static bool find_type(const layer_side_t *side, layer_type_t *found) {
-  const layer_type_t *type = layer_type_find(side->type);
-  if (type == NULL) return false;
-  *found = *type;
-  return true;
-}
-
 static bool are_counts_valid(const layer_side_t *side, int ranks) {
   if (side->counts == NULL) return side->count >= 0;
   for (int i = 0; i < ranks; i++) {
@@ -40,7 +33,7 @@ static size_t count_of(const layer_side_t *side, int ranks) {
 static bool prepare_reduction(layer_run_t *run) {
   const layer_side_t *side = &run->call->recv;
   int ranks = run->comm->size;
-  if (!find_type(side, &run->recv_type) || !are_counts_valid(side, ranks)) return false;
+  if (!layer_type_find(side->type, &run->recv_type) || !are_counts_valid(side, ranks)) return false;
   if (!layer_op_find(run->call->op, &run->recv_type, &run->op)) return false;
   run->bytes = count_of(side, ranks) * run->recv_type.size;
   return run->bytes > 0;
@@ -72,11 +65,11 @@ static bool prepare_movement(layer_run_t *run) {
   has_send = has_send && call->send.data != MPI_IN_PLACE;
   has_recv = has_recv && call->recv.data != MPI_IN_PLACE;
   if (!has_send && !has_recv) return false;
-  if (has_send && (!find_type(&call->send, &run->send_type) ||
+  if (has_send && (!layer_type_find(call->send.type, &run->send_type) ||
                    !are_counts_valid(&call->send, run->comm->size))) {
     return false;
   }
-  if (has_recv && (!find_type(&call->recv, &run->recv_type) ||
+  if (has_recv && (!layer_type_find(call->recv.type, &run->recv_type) ||
                    !are_counts_valid(&call->recv, run->comm->size))) {
     return false;
   }

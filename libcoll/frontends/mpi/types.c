@@ -58,14 +58,14 @@ static bool dtype_of(unsigned ops, bool is_signed, size_t bytes, coll_dtype_t *d
 
 /* An MPI has no handle for a type that its compiler has not. */
 static void add(MPI_Datatype handle, unsigned ops, bool is_signed) {
-  int bytes = 0;
+  MPI_Count bytes = 0;
   unsigned i = slot_of(handle);
   layer_type_t type = {
       .is_predefined = true, .is_contiguous = true, .parts = ops & LAYER_COMPLEX ? 2 : 1};
   if (handle == layer.type_null || find_predefined(handle) != NULL) return;
-  if (pmpi.Type_size(handle, &bytes) != MPI_SUCCESS || bytes <= 0) return;
+  if (pmpi.Type_size_x(handle, &bytes) != MPI_SUCCESS || bytes <= 0) return;
   type.size = (size_t)bytes;
-  type.extent = bytes;
+  type.extent = (ptrdiff_t)bytes;
   if (dtype_of(ops, is_signed, type.size / (size_t)type.parts, &type.dtype)) type.ops = ops;
   while (slots[i].is_used) i = (i + 1) & (SLOT_COUNT - 1);
   slots[i] = (slot_t){handle, true, type};
@@ -172,36 +172,37 @@ static bool is_contiguous(MPI_Datatype handle, int depth) {
   return result;
 }
 
-static layer_type_t *look_at(MPI_Datatype handle) {
-  int bytes = 0;
+/* The size is that of MPI_Type_size_x: an int does not hold more than 2 GiB. */
+static bool look_at(MPI_Datatype handle, layer_type_t *found) {
+  MPI_Count bytes = 0;
   MPI_Aint lower = 0, extent = 0;
-  layer_type_t *type = calloc(1, sizeof *type);
-  if (type == NULL) return NULL;
-  if (pmpi.Type_size(handle, &bytes) != MPI_SUCCESS || bytes < 0 ||
-      pmpi.Type_get_extent(handle, &lower, &extent) != MPI_SUCCESS) {
-    free(type);
-    return NULL;
-  }
-  type->size = (size_t)bytes;
-  type->extent = (ptrdiff_t)extent;
-  type->is_contiguous = is_contiguous(handle, DEPTH_MAX) && extent == bytes;
-  if (pmpi.Type_set_attr(handle, type_key, type) != MPI_SUCCESS) {
-    free(type);
-    return NULL;
-  }
-  return type;
+  if (pmpi.Type_size_x(handle, &bytes) != MPI_SUCCESS || bytes < 0) return false;
+  if (pmpi.Type_get_extent(handle, &lower, &extent) != MPI_SUCCESS) return false;
+  *found = (layer_type_t){.size = (size_t)bytes, .extent = (ptrdiff_t)extent};
+  found->is_contiguous = is_contiguous(handle, DEPTH_MAX) && extent == bytes;
+  return true;
 }
 
-const layer_type_t *layer_type_find(MPI_Datatype handle) {
+/* Without memory, it is looked at again in the next call. */
+static void keep(MPI_Datatype handle, const layer_type_t *found) {
+  layer_type_t *kept = malloc(sizeof *kept);
+  if (kept == NULL) return;
+  *kept = *found;
+  if (pmpi.Type_set_attr(handle, type_key, kept) != MPI_SUCCESS) free(kept);
+}
+
+bool layer_type_find(MPI_Datatype handle, layer_type_t *found) {
   int is_known = 0;
-  layer_type_t *type = find_predefined(handle);
-  if (type != NULL) return type;
-  if (handle == layer.type_null) return NULL;
+  const layer_type_t *type = find_predefined(handle);
+  if (type != NULL) *found = *type;
+  if (type != NULL || handle == layer.type_null) return type != NULL;
   pthread_mutex_lock(&attribute_lock);
   pmpi.Type_get_attr(handle, type_key, &type, &is_known);
-  if (!is_known) type = look_at(handle);
+  if (is_known) *found = *type;
+  bool is_found = is_known || look_at(handle, found);
+  if (is_found && !is_known) keep(handle, found);
   pthread_mutex_unlock(&attribute_lock);
-  return type;
+  return is_found;
 }
 
 void layer_types_start(void) {

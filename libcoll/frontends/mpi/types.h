@@ -25,7 +25,9 @@ typedef struct layer_type {
 void layer_types_start(void);
 void layer_types_end(void);
 
-/* NULL: it is MPI_DATATYPE_NULL, or the MPI does not describe it. Valid while the type is. */
-const layer_type_t *layer_type_find(MPI_Datatype type);
+/* False: it is MPI_DATATYPE_NULL, or the MPI does not describe it, which are errors of the program.
+ * Neither the type's size nor a lack of memory makes it false: a call with that type would pass on
+ * this rank alone. */
+bool layer_type_find(MPI_Datatype handle, layer_type_t *found);
 
 #endif
