@@ -41,16 +41,26 @@ int layer_call_fail(const layer_call_t *call, const char *text) {
   return code;
 }
 
+int layer_call_leave(const layer_call_t *call, const layer_comm_t *comm, const char *text) {
+  char copy[1024]; /* the text may be that of this thread's last error */
+  snprintf(copy, sizeof copy, "%s", text);
+  if (coll_comm_error(comm->coll) == COLL_OK) coll_comm_abort(comm->coll);
+  return layer_call_fail(call, copy);
+}
+
+const char *layer_failure_text(coll_status_t status) {
+  if (status != LAYER_ERROR_PACK) return coll_last_error(NULL);
+  return "there is no memory to pack the data, or the MPI refused to";
+}
+
 static int serve(layer_run_t *run) {
   layer_is_in_call = true;
   coll_status_t status = layer_verbs[run->call->verb].serve(run);
   layer_is_in_call = false;
   bool is_unpacked = layer_run_finish(run, status == COLL_OK);
-  if (status == COLL_OK && is_unpacked) return MPI_SUCCESS;
-  if (status == COLL_OK || status == LAYER_ERROR_PACK) {
-    return layer_call_fail(run->call, "there is no memory to pack the data, or the MPI refused to");
-  }
-  return layer_call_fail(run->call, coll_last_error(NULL));
+  if (status != COLL_OK) return layer_call_leave(run->call, run->comm, layer_failure_text(status));
+  if (is_unpacked) return MPI_SUCCESS;
+  return layer_call_fail(run->call, "the MPI could not unpack the data");
 }
 
 /* ---- choosing ------------------------------------------------------------------------------*/
@@ -107,7 +117,8 @@ static int choose(const layer_call_t *call, layer_comm_t *comm) {
   if (comm->mode == LAYER_ALWAYS && !layer.has_stats) return serve(&run);
   int class = layer_class_of(run.bytes);
   layer_choice_t *choice = layer_choice_find(&comm->choices, (int)call->verb, class);
-  if (choice == NULL) return layer_call_fail(call, "out of memory");
+  /* The other ranks have begun a trial, in which the first call is served. */
+  if (choice == NULL) return layer_call_leave(call, comm, "out of memory");
   if (layer.has_stats || choice->hold == 0) return measure(&run, choice, class);
   choice->hold--;
   if (choice->way == LAYER_PASSED) remember(&run, choice);

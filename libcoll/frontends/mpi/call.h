@@ -47,6 +47,13 @@ static inline bool layer_passes(layer_verb_t verb, MPI_Comm handle, int count, c
 /* Serves or passes the call; the result of the MPI function. */
 int layer_collective(const layer_call_t *call);
 
+/* Reports that this rank cannot carry out its part of a call that is served, or that the call has
+ * failed. Peers that would wait for this rank in it get an error, too. The result as below. */
+int layer_call_leave(const layer_call_t *call, const layer_comm_t *comm, const char *text);
+
+/* Why a call that is served has failed. */
+const char *layer_failure_text(coll_status_t status);
+
 /* Reports a failure of libcoll: prints it, and calls the communicator's error handler. Returns the
  * MPI's error code for it, whose text is that of the failure. */
 int layer_call_fail(const layer_call_t *call, const char *text);

@@ -71,18 +71,23 @@ void layer_comms_forget(void) {
 
 /* ---- agreement -----------------------------------------------------------------------------*/
 
-/* Sets has_one_clock, which says whether all ranks are on one host. False: the MPI has failed. */
-static bool compare_hosts(layer_comm_t *comm) {
+/* What the ranks find out of each other. */
+typedef struct company {
+  bool is_on_one_host, has_memory; /* all of them */
+} company_t;
+
+/* False: the MPI has failed. */
+static bool compare_ranks(MPI_Comm handle, bool has_memory, company_t *company) {
   char name[MPI_MAX_PROCESSOR_NAME];
   int length = 0;
   uint64_t hash = 0xcbf29ce484222325u;
   pmpi.Get_processor_name(name, &length);
   for (int i = 0; i < length; i++) hash = (hash ^ (unsigned char)name[i]) * 0x100000001b3u;
-  uint64_t lowest[2] = {hash, ~hash};
-  if (pmpi.Allreduce(MPI_IN_PLACE, lowest, 2, MPI_UINT64_T, MPI_MIN, comm->handle) != MPI_SUCCESS) {
+  uint64_t lowest[3] = {hash, ~hash, has_memory};
+  if (pmpi.Allreduce(MPI_IN_PLACE, lowest, 3, MPI_UINT64_T, MPI_MIN, handle) != MPI_SUCCESS) {
     return false;
   }
-  comm->has_one_clock = lowest[0] == ~lowest[1];
+  *company = (company_t){.is_on_one_host = lowest[0] == ~lowest[1], .has_memory = lowest[2] != 0};
   return true;
 }
 
@@ -113,7 +118,6 @@ static void call_progress(void *unused) {
 /* Sets comm->coll, on all ranks or on none. */
 static void make_coll(layer_comm_t *comm) {
   invitation_t invitation = {.mode = (int)layer.mode};
-  if (!compare_hosts(comm)) return;
   if (comm->rank == 0 && layer.mode != LAYER_NEVER) {
     coll_status_t status = comm->has_one_clock ? coll_unique_id_create(&invitation.id)
                                                : coll_unique_id_create_net(&invitation.id);
@@ -152,22 +156,42 @@ layer_comm_t *layer_comm_find(MPI_Comm handle) {
   return comm;
 }
 
-layer_comm_t *layer_comm_map(MPI_Comm handle) {
-  int is_inter = 0;
-  layer_comm_t *comm = layer_comm_find(handle);
-  if (comm != NULL || handle == layer.comm_null) return comm;
-  if (pmpi.Comm_test_inter(handle, &is_inter) != MPI_SUCCESS) return NULL;
-  comm = calloc(1, sizeof *comm);
+/* NULL: no memory. */
+static layer_comm_t *new_comm(MPI_Comm handle) {
+  layer_comm_t *comm = calloc(1, sizeof *comm);
   if (comm == NULL) return NULL;
   comm->handle = handle;
   pmpi.Comm_rank(handle, &comm->rank);
   pmpi.Comm_size(handle, &comm->size);
-  if (!is_inter && comm->size > 1) make_coll(comm);
+  if (pmpi.Comm_set_attr(handle, comm_key, comm) != MPI_SUCCESS) {
+    free(comm);
+    return NULL;
+  }
   pthread_mutex_lock(&list_lock);
   comm->next = all_comms;
   if (all_comms != NULL) all_comms->previous = comm;
   all_comms = comm;
   pthread_mutex_unlock(&list_lock);
-  pmpi.Comm_set_attr(handle, comm_key, comm);
+  return comm;
+}
+
+/* If one rank has no memory for the communicator, none keeps it: the call passes, and in the next
+ * one all try again. */
+layer_comm_t *layer_comm_map(MPI_Comm handle) {
+  int is_inter = 0, size = 1;
+  company_t company;
+  layer_comm_t *comm = layer_comm_find(handle);
+  if (comm != NULL || handle == layer.comm_null) return comm;
+  if (pmpi.Comm_test_inter(handle, &is_inter) != MPI_SUCCESS) return NULL;
+  comm = new_comm(handle);
+  pmpi.Comm_size(handle, &size);
+  if (is_inter || size == 1) return comm;
+  if (!compare_ranks(handle, comm != NULL, &company)) return comm;
+  if (!company.has_memory) {
+    if (comm != NULL) pmpi.Comm_delete_attr(handle, comm_key);
+    return NULL;
+  }
+  comm->has_one_clock = company.is_on_one_host;
+  make_coll(comm);
   return comm;
 }

@@ -75,7 +75,7 @@ void layer_comms_forget(void);
 layer_comm_t *layer_comm_find(MPI_Comm handle);
 
 /* The same, and makes it if it is not there. Collective, and therefore called in blocking
- * collectives only. NULL: MPI_COMM_NULL, or no memory. */
+ * collectives only. NULL: MPI_COMM_NULL, or a rank has no memory. */
 layer_comm_t *layer_comm_map(MPI_Comm handle);
 
 #endif

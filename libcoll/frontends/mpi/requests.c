@@ -109,11 +109,11 @@ static request_t *new_request(const layer_run_t *run) {
 
 static int serve(const layer_run_t *run, MPI_Request *handle) {
   request_t *request = new_request(run);
-  if (request == NULL) return layer_call_fail(run->call, "out of memory");
+  if (request == NULL) return layer_call_leave(run->call, run->comm, "out of memory");
   coll_status_t status = take_stream(&request->run.stream);
   if (status == COLL_OK) status = layer_verbs[request->call.verb].serve(&request->run);
   if (status != COLL_OK) {
-    int result = layer_call_fail(run->call, coll_last_error(NULL));
+    int result = layer_call_leave(run->call, run->comm, layer_failure_text(status));
     layer_run_finish(&request->run, false);
     drop_types(request);
     free(request);
