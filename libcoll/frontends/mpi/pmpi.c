@@ -44,30 +44,38 @@ static void __attribute__((noreturn)) refuse(const char *version) {
   exit(1);
 }
 
-/* Whether the MPI's handles are those of the standard ABI. The functions of MPI_Abi_* do not say
- * that: MPICH's and Intel MPI's libraries for either interface have them. Their names differ. */
-static bool has_standard_handles(void) {
+/* The file that the MPI is in. */
+static const char *mpi_file(void) {
   Dl_info info;
   void *init = pmpi_symbol("PMPI_Init");
-  return init != NULL && dladdr(init, &info) != 0 && strstr(info.dli_fname, "libmpi_abi") != NULL;
+  return init != NULL && dladdr(init, &info) != 0 ? info.dli_fname : "";
 }
 
-/* Ends the process if the MPI is of another family: only Open MPI has variables as handles. */
+/* Whether the MPI has the handles that the layer was built for. Only Open MPI has variables as
+ * handles. The functions of MPI_Abi_* do not say which of the others it has: MPICH's and Intel
+ * MPI's libraries for either interface have them. Their names differ; all with MPICH's interface
+ * are version 12 of their library. */
+static bool has_own_handles(void) {
+  bool is_abi = strstr(mpi_file(), "libmpi_abi") != NULL;
+  bool is_open_mpi = !is_abi && pmpi_symbol("ompi_mpi_comm_world") != NULL;
+#if defined(OMPI_MAJOR_VERSION)
+  return is_open_mpi;
+#elif defined(MPI_ABI_VERSION) && !defined(MPICH_NUMVERSION)
+  return is_abi;
+#else
+  return !is_abi && !is_open_mpi && strstr(mpi_file(), ".so.12") != NULL;
+#endif
+}
+
+/* Ends the process if the MPI is of another family. */
 static void check_family(void) {
   char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
   int length = 0, (*get_version)(char *, int *) = NULL;
-  bool is_open_mpi = pmpi_symbol("ompi_mpi_comm_world") != NULL;
-  bool is_abi = has_standard_handles();
+  if (has_own_handles()) return;
   *(void **)&get_version = pmpi_symbol("PMPI_Get_library_version");
   if (get_version != NULL) get_version(version, &length);
   version[strcspn(version, "\n\t,")] = '\0';
-#if defined(OMPI_MAJOR_VERSION)
-  if (!is_open_mpi || is_abi) refuse(version);
-#elif defined(MPI_ABI_VERSION) && !defined(MPICH_NUMVERSION)
-  if (is_open_mpi || !is_abi) refuse(version);
-#else
-  if (is_open_mpi || is_abi) refuse(version);
-#endif
+  refuse(version[0] != '\0' ? version : mpi_file());
 }
 
 static void load(void) {
