@@ -17,7 +17,6 @@
  *   session   a collective on a communicator of a session, without MPI_Init
  *   before, after   a collective before MPI_Init, after MPI_Finalize
  */
-#include <mpi.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -27,6 +26,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "checks.h"
+
 #define THREADS 3
 #define REQUESTS 3
 #if defined(OMPI_MAJOR_VERSION)
@@ -34,19 +35,6 @@
 #else
 #define HAS_MPI_4 (MPI_VERSION >= 4)
 #endif
-
-static int rank, size;
-
-static void expect(int is_right, const char *what) {
-  if (is_right) return;
-  fprintf(stderr, "rank %d: wrong: %s\n", rank, what);
-  MPI_Abort(MPI_COMM_WORLD, 1);
-}
-
-static int sum_on(MPI_Comm comm) {
-  int own = 1, all = 0;
-  return MPI_Allreduce(&own, &all, 1, MPI_INT, MPI_SUM, comm) == MPI_SUCCESS ? all : -1;
-}
 
 static void larger(void *in, void *inout, int *count, MPI_Datatype *type) {
   (void)type;
@@ -386,7 +374,10 @@ int main(int argc, char **argv) {
   if (strcmp(name, "returned") == 0) returned();
   if (strcmp(name, "forked") == 0) forked();
   if (strcmp(name, "errors") == 0) errors();
-  if (strcmp(name, "threads") == 0 && level == MPI_THREAD_MULTIPLE) threads();
+  if (strcmp(name, "threads") == 0) {
+    if (level == MPI_THREAD_MULTIPLE) threads();
+    if (level != MPI_THREAD_MULTIPLE) name = "no MPI_THREAD_MULTIPLE: it";
+  }
   if (strcmp(name, "mixed") == 0) mixed();
 #if HAS_MPI_4
   if (strcmp(name, "persistent") == 0) persistent();
