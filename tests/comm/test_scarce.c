@@ -5,8 +5,11 @@
  */
 #include <criterion/criterion.h>
 #include <stdatomic.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/memory.h"
+#include "comm/rendezvous/callers.h"
 #include "harness/party.h"
 
 static _Thread_local int allocations_left = -1; /* number of allocations that succeed; -1: all */
@@ -296,4 +299,39 @@ Test(scarce, memory_of_a_group_that_creates) {
 
 Test(scarce, memory_of_ranks_that_are_created_in_the_background) {
   try_creations(false);
+}
+
+/* ---- the rendezvous server --------------------------------------------------------------------*/
+
+/* Serves a caller whose handshake is done and whose hello has arrived. Returns the caller's end. */
+static int serve_caller(rendezvous_server_t *server, int rank) {
+  const wire_hello_t hello = {
+      .magic = WIRE_MAGIC, .rank = rank, .size = RANKS, .timeout_ms = 10000, .pid = 1 + rank};
+  const struct pollfd ready = {.revents = POLLIN};
+  int ends[2];
+  cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
+  cr_assert_eq(write(ends[0], &hello, sizeof hello), (ssize_t)sizeof hello);
+  server->callers[server->caller_count++] = (rendezvous_caller_t){.fd = ends[1], .is_known = true};
+  rendezvous_callers_serve(server, &ready);
+  return ends[0];
+}
+
+/* The first caller fails it. Rank 0 joins all the same, because it is to get the verdict last. */
+Test(scarce, memory_of_a_rendezvous_server) {
+  for (int allocations = 0; allocations < 2; allocations++) {
+    rendezvous_server_t *server;
+    cr_assert_eq(base_alloc(1, sizeof *server, "a server", (void **)&server), COLL_OK);
+    server->listener = -1;
+    allocations_left = allocations;
+    int first = serve_caller(server, 1);
+    allocations_left = -1;
+    cr_assert_eq(server->verdict.status, COLL_ERROR_MEMORY);
+    cr_assert_null(server->members, "after %d allocations: a server of no ranks has members",
+                   allocations);
+    int second = serve_caller(server, 0);
+    cr_assert_eq(server->size, RANKS);
+    rendezvous_server_destroy(server);
+    close(first);
+    close(second);
+  }
 }

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -33,6 +34,8 @@ static bool allocate_members(rendezvous_server_t *server, const wire_hello_t *he
   size_t bytes = sizeof(wire_answer_t) + size * hello->record_bytes;
   if (base_alloc(size, sizeof *server->members, "ranks", (void **)&server->members) != COLL_OK ||
       base_alloc(bytes, 1, "records", (void **)&server->records) != COLL_OK) {
+    free(server->members); /* size stays 0: the next caller allocates again */
+    server->members = NULL;
     rendezvous_server_fail(server, COLL_ERROR_MEMORY, -1,
                            "the rendezvous server ran out of memory");
     return false;
