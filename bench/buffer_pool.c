@@ -29,11 +29,11 @@ int bench_buffer_pool_pairs(size_t send_bytes, size_t recv_bytes) {
 
 static coll_status_t allocate(size_t bytes, bench_memory_t kind, int device, void **memory) {
   switch (kind) {
-    case BENCH_COLL: return bench_take_error(NULL, coll_mem_alloc(bytes, memory));
+    case BENCH_COLL: return bench_take_error(NULL, coll_mem_alloc(COLL_DEVICE_HOST, bytes, memory));
     case BENCH_CUDA: return bench_gpu_alloc(bytes, memory);
     case BENCH_CUDA_COLL:
       bytes = base_round_up(bytes, GPU_PAGE_BYTES);
-      return bench_take_error(NULL, coll_mem_alloc_device(device, bytes, memory));
+      return bench_take_error(NULL, coll_mem_alloc(device, bytes, memory));
     default: break;
   }
   if (posix_memalign(memory, PAGE_BYTES, bytes) == 0) return COLL_OK;

@@ -163,7 +163,7 @@ static void *rank_thread(void *argument) {
 
 static coll_status_t run_process(const bench_settings_t *settings, bool *failed) {
   rank_arguments_t rank = {.settings = settings};
-  COLL_TRY(bench_take_error(NULL, coll_comm_create_env(&rank.comm)));
+  COLL_TRY(bench_take_error(NULL, coll_comm_create_env(NULL, &rank.comm)));
   rank_thread(&rank);
   *failed = rank.failed || rank.wrong;
   return COLL_OK;
@@ -184,7 +184,7 @@ static coll_status_t run_threads(const bench_settings_t *settings, bool *failed)
   pthread_t *threads = threads_memory;
   coll_comm_t *comms = comms_memory;
   if (status == COLL_OK) {
-    status = bench_take_error(NULL, coll_comm_create_local(settings->threads, comms));
+    status = bench_take_error(NULL, coll_comm_create_local(settings->threads, NULL, comms));
   }
   size_t started = 0;
   for (; status == COLL_OK && started < ranks; started++) {

@@ -103,7 +103,7 @@ static int run_tool(int argc, char **argv) {
   coll_status_t status = parse(argc, argv, &count, &helped);
   if (status != COLL_OK) return base_tool_fail("gpu_abort", status);
   if (helped) return BASE_EXIT_DONE;
-  if (bench_take_error(NULL, coll_comm_create_local((int)count, comms)) != COLL_OK) {
+  if (bench_take_error(NULL, coll_comm_create_local((int)count, NULL, comms)) != COLL_OK) {
     return base_tool_fail("gpu_abort", COLL_ERROR_SYSTEM);
   }
   pthread_barrier_init(&connected, NULL, (unsigned)count);

@@ -434,8 +434,9 @@ static coll_status_t make_op(bench_runner_t *runner, const bench_values_t *value
   }
   uint64_t scalar;
   bench_element_store(values->dtype, bench_values_scalar(values, runner->rank), &scalar);
-  return bench_take_error(runner->comm,
-                          coll_op_create_premul_sum(&scalar, values->dtype, runner->comm, op));
+  return bench_take_error(
+      runner->comm, coll_op_create_premul_sum(&scalar, values->dtype, COLL_SCALAR_HOST_IMMEDIATE,
+                                              runner->comm, op));
 }
 
 static coll_status_t force_algo(bench_runner_t *runner, const bench_row_t *row, const char *algo) {

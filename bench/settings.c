@@ -97,7 +97,7 @@ const char *bench_memory_name(bench_memory_t memory) {
 
 const char *bench_memory_function(bench_memory_t memory) {
   static const char *const functions[] = {"malloc", "coll_mem_alloc", "cuMemAlloc",
-                                          "coll_mem_alloc_device"};
+                                          "coll_mem_alloc"};
   return functions[memory];
 }
 

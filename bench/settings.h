@@ -17,7 +17,7 @@ typedef enum bench_memory {
   BENCH_MALLOC,
   BENCH_COLL,     /* coll_mem_alloc */
   BENCH_CUDA,     /* memory of the rank's GPU, which the CUDA driver allocates */
-  BENCH_CUDA_COLL /* the same, of coll_mem_alloc_device */
+  BENCH_CUDA_COLL /* the same, of coll_mem_alloc */
 } bench_memory_t;
 
 typedef enum bench_place { BENCH_OUT_OF_PLACE, BENCH_IN_PLACE, BENCH_PLACE_COUNT } bench_place_t;

@@ -23,7 +23,7 @@ static double ms_since(uint64_t start_ns) {
 
 coll_status_t step_rank_join(step_rank_t *rank) {
   coll_comm_t comm;
-  coll_status_t status = coll_comm_create_env(&comm);
+  coll_status_t status = coll_comm_create_env(NULL, &comm);
   if (status != COLL_OK) return base_fail(status, "%s", coll_last_error(NULL));
   status = train_group_init(comm, &rank->group);
   if (status != COLL_OK) coll_comm_destroy(comm);

@@ -245,14 +245,9 @@ coll_status_t coll_comm_estimate(coll_comm_t comm, coll_collective_t collective,
   return COLL_OK;
 }
 
-coll_status_t coll_op_create_premul_sum(const void *scalar, coll_dtype_t dtype, coll_comm_t comm,
+coll_status_t coll_op_create_premul_sum(const void *scalar, coll_dtype_t dtype,
+                                        coll_scalar_residence_t residence, coll_comm_t comm,
                                         coll_op_t *op) {
-  return coll_op_create_premul_sum_resident(scalar, dtype, COLL_SCALAR_HOST_IMMEDIATE, comm, op);
-}
-
-coll_status_t coll_op_create_premul_sum_resident(const void *scalar, coll_dtype_t dtype,
-                                                 coll_scalar_residence_t residence,
-                                                 coll_comm_t comm, coll_op_t *op) {
   COLL_TRY(comm_check(comm));
   size_t bytes = base_dtype_bytes(dtype);
   bool is_late = residence == COLL_SCALAR_DEVICE, is_known = (unsigned)residence <= 1;

@@ -187,13 +187,13 @@ coll_status_t coll_comm_create(const coll_unique_id_t *id, int rank, int size,
   return api_group_fail(status);
 }
 
-coll_status_t coll_comm_create_env(coll_comm_t *comm) {
+coll_status_t coll_comm_create_env(const coll_comm_config_t *config, coll_comm_t *comm) {
   rendezvous_address_t server = {0};
   comm_settings_t settings;
   launch_t launch;
   struct coll_comm *made = NULL;
   if (comm == NULL) return base_fail(COLL_ERROR_INVALID, "coll_comm_create_env: comm is NULL");
-  COLL_TRY(comm_settings_read(NULL, &settings));
+  COLL_TRY(comm_settings_read(config, &settings));
   uint64_t deadline_ns = base_clock_now_ns() + settings.timeout_ns;
   COLL_TRY(launch_find(deadline_ns, &launch));
   if (launch.size > 1) COLL_TRY(launch_meet(&launch, deadline_ns, &server));
@@ -209,8 +209,8 @@ coll_status_t coll_comm_create_env(coll_comm_t *comm) {
   return COLL_OK;
 }
 
-static coll_status_t create_local(const char *function, int size, comm_settings_t *settings,
-                                  coll_comm_t comms[]) {
+static coll_status_t create_local(const char *function, int size, const coll_comm_config_t *config,
+                                  comm_settings_t *settings, coll_comm_t comms[]) {
   if (comms == NULL) return base_fail(COLL_ERROR_INVALID, "%s: comms is NULL", function);
   if (size < 1 || size > PLAN_RANKS_MAX) {
     return base_fail(COLL_ERROR_INVALID, "%s: %d ranks: give 1 to %d", function, size,
@@ -219,14 +219,15 @@ static coll_status_t create_local(const char *function, int size, comm_settings_
   const topo_cpus_t cpus = topo_cpus_own();
   int cores = topo_cpus_count(&cpus);
   tune_machine_t costs;
-  COLL_TRY(comm_settings_read(NULL, settings));
+  COLL_TRY(comm_settings_read(config, settings));
   COLL_TRY(comm_costs_of(0, size, &costs));
   return comm_create_local(size, cores > 0 ? cores : 1, settings, &costs, comms);
 }
 
-coll_status_t coll_comm_create_local(int size, coll_comm_t comms[]) {
+coll_status_t coll_comm_create_local(int size, const coll_comm_config_t *config,
+                                     coll_comm_t comms[]) {
   comm_settings_t settings;
-  return create_local("coll_comm_create_local", size, &settings, comms);
+  return create_local("coll_comm_create_local", size, config, &settings, comms);
 }
 
 /* Without a driver, calls on GPUs are refused, as with one that lacks something. */
@@ -242,10 +243,11 @@ static coll_status_t check_devices(int size, const int devices[]) {
   return COLL_OK;
 }
 
-coll_status_t coll_comm_create_local_gpus(int size, const int devices[], coll_comm_t comms[]) {
+coll_status_t coll_comm_create_local_gpus(int size, const int devices[],
+                                          const coll_comm_config_t *config, coll_comm_t comms[]) {
   comm_settings_t settings;
   COLL_TRY(check_devices(size, devices));
-  COLL_TRY(create_local("coll_comm_create_local_gpus", size, &settings, comms));
+  COLL_TRY(create_local("coll_comm_create_local_gpus", size, config, &settings, comms));
   coll_status_t status =
       comm_gpu_connect_created(comms, devices, (size_t)size, settings.timeout_ns);
   for (int i = 0; i < size && status != COLL_OK; i++) {
@@ -307,8 +309,8 @@ static coll_status_t split(coll_comm_t comm, int color, int key, const coll_comm
   return COLL_OK;
 }
 
-coll_status_t coll_comm_split_config(coll_comm_t comm, int color, int key,
-                                     const coll_comm_config_t *config, coll_comm_t *new_comm) {
+coll_status_t coll_comm_split(coll_comm_t comm, int color, int key,
+                              const coll_comm_config_t *config, coll_comm_t *new_comm) {
   coll_status_t status = api_check_outside(comm, "coll_comm_split");
   if (status != COLL_OK) return api_group_fail(status);
   status = split(comm, color, key, config, new_comm);
@@ -317,8 +319,4 @@ coll_status_t coll_comm_split_config(coll_comm_t comm, int color, int key,
     end_parent(comm, status);
   }
   return api_group_fail(status);
-}
-
-coll_status_t coll_comm_split(coll_comm_t comm, int color, int key, coll_comm_t *new_comm) {
-  return coll_comm_split_config(comm, color, key, NULL, new_comm);
 }

@@ -57,7 +57,7 @@ static coll_status_t check_accessible(const comm_call_t *call, const buffers_t *
   if (!send && !is_plain(call, call->recv, buffers->recv)) return COLL_OK;
   return base_fail(COLL_ERROR_INVALID,
                    "%s on rank %d of %d: the %s buffer is plain memory of the host, which a GPU "
-                   "cannot access: use memory of coll_mem_alloc_device, cudaMalloc, cudaHostAlloc "
+                   "cannot access: use memory of coll_mem_alloc, cudaMalloc, cudaHostAlloc "
                    "or cudaMallocManaged for all buffers of a call on a GPU",
                    verb_of(call), call->comm->rank, call->comm->size, send ? "send" : "recv");
 }

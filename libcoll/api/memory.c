@@ -11,8 +11,6 @@
 #include "device/cuda/allocations.h"
 #include "transport/memory.h"
 
-#define HOST (-1) /* the device of host memory */
-
 #define REGISTRATION 141 /* the number of its tag (base/fork.h) */
 
 struct coll_registration {
@@ -25,24 +23,21 @@ static base_handles_t registrations = BASE_HANDLES(struct coll_registration, "re
 static coll_status_t fail_device(int device, coll_status_t status) {
   char why[COMM_ERROR_BYTES];
   snprintf(why, sizeof why, "%s", base_last_error());
-  return base_fail(status, "coll_mem_alloc_device: device %d: %s", device, why);
+  return base_fail(status, "coll_mem_alloc: device %d: %s", device, why);
 }
 
-coll_status_t coll_mem_alloc(size_t bytes, void **ptr) {
-  return coll_mem_alloc_device(HOST, bytes, ptr);
-}
-
-coll_status_t coll_mem_alloc_device(int device, size_t bytes, void **ptr) {
+coll_status_t coll_mem_alloc(int device, size_t bytes, void **ptr) {
   if (ptr == NULL) {
     return base_fail(COLL_ERROR_INVALID, "no place for the address of the memory: ptr is NULL");
   }
-  if (device < HOST) {
-    return base_fail(COLL_ERROR_INVALID,
-                     "coll_mem_alloc_device: device %d does not exist: use -1 for host memory, or "
-                     "the index of a GPU",
-                     device);
+  if (device < COLL_DEVICE_HOST) {
+    return base_fail(
+        COLL_ERROR_INVALID,
+        "coll_mem_alloc: device %d does not exist: use COLL_DEVICE_HOST for host memory, "
+        "or the index of a GPU",
+        device);
   }
-  if (device == HOST) return transport_memory_alloc(bytes, ptr);
+  if (device == COLL_DEVICE_HOST) return transport_memory_alloc(bytes, ptr);
   coll_status_t status = cuda_allocations_alloc(device, bytes, ptr);
   return status == COLL_OK ? status : fail_device(device, status);
 }

@@ -169,25 +169,22 @@ COLL_API coll_status_t coll_comm_create(const coll_unique_id_t *id, int rank, in
  * COLL_RANK, COLL_SIZE and COLL_ADDRESS, else collrun, torchrun, Open MPI's mpirun, MPICH's mpiexec
  * or srun (docs/launch.md). Every rank of the job calls it, equally often. If no launcher has
  * started this process, it is the only rank. */
-COLL_API coll_status_t coll_comm_create_env(coll_comm_t *comm);
+COLL_API coll_status_t coll_comm_create_env(const coll_comm_config_t *config, coll_comm_t *comm);
 
 /* Makes a communicator whose ranks are threads of this process: comms[i] belongs to rank i, of
  * `size`. One thread may make the calls of several ranks in one group. */
-COLL_API coll_status_t coll_comm_create_local(int size, coll_comm_t comms[]);
+COLL_API coll_status_t coll_comm_create_local(int size, const coll_comm_config_t *config,
+                                              coll_comm_t comms[]);
 
 /* Ranks that pass the same color (>= 0) form a new communicator, ordered by key, then by their rank
  * in `comm`. A rank that passes a negative color takes part in the call and gets *new_comm = NULL.
- * If a rank fails or dies, the call fails on all ranks with an error text that names that rank.
- * coll_comm_error shows whether `comm` is then finished. In a group, or if `comm` was made with
- * blocking = 0, the call returns before the communicator is made (see there). */
-COLL_API coll_status_t coll_comm_split(coll_comm_t comm, int color, int key, coll_comm_t *new_comm);
-
-/* The same with a config for the new communicator; NULL: the settings of `comm`, as coll_comm_split
- * gives it. `reproducible` must be 0 or as `comm` is. `blocking` need not be the same on all ranks.
- */
-COLL_API coll_status_t coll_comm_split_config(coll_comm_t comm, int color, int key,
-                                              const coll_comm_config_t *config,
-                                              coll_comm_t *new_comm);
+ * config NULL: the settings of `comm`; else `reproducible` must be 0 or as `comm` is, and
+ * `blocking` need not be the same on all ranks. If a rank fails or dies, the call fails on all
+ * ranks with an error text that names that rank. coll_comm_error shows whether `comm` is then
+ * finished. In a group, or if the new communicator's `blocking` is 0, the call returns before it is
+ * made (see there). */
+COLL_API coll_status_t coll_comm_split(coll_comm_t comm, int color, int key,
+                                       const coll_comm_config_t *config, coll_comm_t *new_comm);
 
 COLL_API coll_status_t coll_comm_rank(coll_comm_t comm, int *rank);
 COLL_API coll_status_t coll_comm_size(coll_comm_t comm, int *size);
@@ -252,7 +249,7 @@ COLL_API coll_status_t coll_comm_finalize(coll_comm_t comm);
 COLL_API coll_status_t coll_comm_destroy(coll_comm_t comm);
 
 /* ---- creation that does not block -----------------------------------------------------------
- * With config.blocking = 0, coll_comm_create and coll_comm_split_config set their last argument to
+ * With config.blocking = 0, coll_comm_create and coll_comm_split set their last argument to
  * a handle and return COLL_IN_PROGRESS, or an error if an argument is wrong. A thread of the
  * library then makes the communicator. coll_comm_error(handle) returns COLL_IN_PROGRESS until it is
  * done, then COLL_OK, or the failure with its text. Until then, coll_comm_abort and
@@ -262,8 +259,8 @@ COLL_API coll_status_t coll_comm_destroy(coll_comm_t comm);
  * While a communicator is being split in this way, the same holds for itself: coll_comm_error
  * returns COLL_IN_PROGRESS, also on a rank that gets no new communicator; coll_comm_abort and
  * coll_comm_destroy work, and all other functions return COLL_ERROR_INVALID. Calls queued before on
- * streams are not affected. coll_comm_split, and a split whose config is NULL, do not block if
- * `comm` was made with blocking = 0.
+ * streams are not affected. A split whose config is NULL does not block if `comm` was made with
+ * blocking = 0.
  * Ranks of one communicator may differ in `blocking`. Collectives, sends and receives are the same
  * on either kind of communicator. Do not change COLL_* variables while a thread reads them. */
 
@@ -400,7 +397,7 @@ COLL_API coll_status_t coll_recv(void *recv, size_t count, coll_dtype_t dtype, i
  * Groups belong to the calling thread and may be nested.
  *
  * A group may instead create and split communicators: of any number of communicators, and for any
- * number of their ranks. coll_comm_create and coll_comm_split(_config) then return at once, and the
+ * number of their ranks. coll_comm_create and coll_comm_split then return at once, and the
  * end makes them all, a thread per rank, and returns when all are done, or COLL_IN_PROGRESS if some
  * have blocking = 0 (it waits for the others). Splits of one communicator are made in order. Until
  * the end, the handles are those of communicators that are being made, and the arguments `comm` and
@@ -428,12 +425,10 @@ typedef enum coll_scalar_residence {
 
 /* Creates the op "sum over ranks r of scalar_r * x_r", where *scalar, of type dtype, is this rank's
  * factor. The op can be used with that dtype on that communicator until it is destroyed, which does
- * not affect queued calls. The first function is the second one with HOST_IMMEDIATE. */
+ * not affect queued calls. */
 COLL_API coll_status_t coll_op_create_premul_sum(const void *scalar, coll_dtype_t dtype,
+                                                 coll_scalar_residence_t residence,
                                                  coll_comm_t comm, coll_op_t *op);
-COLL_API coll_status_t coll_op_create_premul_sum_resident(const void *scalar, coll_dtype_t dtype,
-                                                          coll_scalar_residence_t residence,
-                                                          coll_comm_t comm, coll_op_t *op);
 COLL_API coll_status_t coll_op_destroy(coll_op_t op, coll_comm_t comm);
 
 /* ---- memory -------------------------------------------------------------------------------------
@@ -448,11 +443,11 @@ COLL_API coll_status_t coll_op_destroy(coll_op_t op, coll_comm_t comm);
  * COLL_ERROR_SYSTEM. After a failed call, memory from coll_mem_alloc may still be written, and all
  * buffers read, by peers until their calls have returned too: until the same ranks have created
  * another communicator, which waits for that. */
-COLL_API coll_status_t coll_mem_alloc(size_t bytes, void **ptr);
-/* The same on a device: -1 is the host, 0 and up are this process's GPUs in CUDA's order, on which
- * sizes are multiples of 2 MiB. COLL_ERROR_INVALID: no such device. COLL_ERROR_UNSUPPORTED: no
- * driver, or the GPU cannot share memory. Freed by coll_mem_free, when nothing uses it any more. */
-COLL_API coll_status_t coll_mem_alloc_device(int device, size_t bytes, void **ptr);
+#define COLL_DEVICE_HOST (-1)
+/* device: COLL_DEVICE_HOST, or from 0 on this process's GPUs in CUDA's order, on which sizes are
+ * multiples of 2 MiB. COLL_ERROR_INVALID: no such device. COLL_ERROR_UNSUPPORTED: no driver, or the
+ * GPU cannot share memory. Freed by coll_mem_free, when nothing uses it any more. */
+COLL_API coll_status_t coll_mem_alloc(int device, size_t bytes, void **ptr);
 COLL_API coll_status_t coll_mem_free(void *ptr);
 COLL_API coll_status_t coll_mem_register(coll_comm_t comm, void *ptr, size_t bytes,
                                          coll_registration_t *handle);

@@ -48,7 +48,7 @@ typedef struct coll_window *coll_window_t;
 COLL_API coll_status_t coll_stream_from_cuda(void *cuda_stream, coll_stream_t *stream);
 
 /* Makes [ptr, ptr + bytes) of each rank a window: memory that all can access in calls on CUDA
- * streams. Collective, and not in a group. Memory of GPUs (coll_mem_alloc_device, cuMemCreate,
+ * streams. Collective, and not in a group. Memory of GPUs (coll_mem_alloc, cuMemCreate,
  * cudaMalloc) is mapped at once by the ranks of this host; that of the host is registered. A buffer
  * in a window on one rank must be in it, at the same offset, on all; in place, where it is a block
  * of another buffer, that buffer must be. Calls then access each other's buffers directly, where
@@ -71,6 +71,7 @@ COLL_API coll_status_t coll_comm_gpu_query(coll_comm_t comm);
  * connected, if they can be, when it returns. COLL_ERROR_INVALID: there is no such GPU; NVIDIA's
  * driver is loaded to find that out. If it fails, there are no communicators. */
 COLL_API coll_status_t coll_comm_create_local_gpus(int size, const int devices[],
+                                                   const coll_comm_config_t *config,
                                                    coll_comm_t comms[]);
 
 #ifdef __cplusplus

@@ -55,7 +55,7 @@ static coll_status_t create_axis(train_mesh_t *mesh, train_mesh_group_t group) {
   if (mesh->shape.size[group] > 1 && comm == NULL) {
     int color = train_mesh_group_of(&mesh->shape, group, mesh->place);
     COLL_TRY(train_group_check(
-        &mesh->job, coll_comm_split(mesh->job.comm, color, coordinate, &mesh->comms[group])));
+        &mesh->job, coll_comm_split(mesh->job.comm, color, coordinate, NULL, &mesh->comms[group])));
     comm = mesh->comms[group];
   }
   COLL_TRY(train_axis_init(mesh->shape.size[group] > 1 ? comm : NULL, &mesh->axes[group]));

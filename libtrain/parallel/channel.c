@@ -30,12 +30,12 @@ static coll_status_t open_buffer(const train_group_t *pipeline, const end_t *end
                                  train_channel_buffer_t *buffer) {
   int color = end != NULL ? end->edge : -1, key = end != NULL && !end->lower;
   coll_comm_t comm;
-  COLL_TRY(train_group_check(pipeline, coll_comm_split(pipeline->comm, color, key, &comm)));
+  COLL_TRY(train_group_check(pipeline, coll_comm_split(pipeline->comm, color, key, NULL, &comm)));
   if (end == NULL) return COLL_OK;
   buffer->comm = comm;
   if (!end->channel->sends) return COLL_OK;
   COLL_TRY(train_group_check(pipeline, coll_stream_create(&buffer->stream)));
-  return train_group_check(pipeline, coll_mem_alloc(max_bytes, &buffer->values));
+  return train_group_check(pipeline, coll_mem_alloc(COLL_DEVICE_HOST, max_bytes, &buffer->values));
 }
 
 /* All stages take part in the split of every color. */

@@ -58,7 +58,7 @@ coll_status_t train_failure_watch_create(const train_ranks_t *ranks, coll_comm_t
   *watch = NULL;
   if (own_only || ranks->all.comm == NULL) return COLL_OK;
   return train_group_check(&ranks->all,
-                           coll_comm_split(ranks->all.comm, 0, ranks->all.rank, watch));
+                           coll_comm_split(ranks->all.comm, 0, ranks->all.rank, NULL, watch));
 }
 
 static bool lost_rank(coll_comm_t comm) {

@@ -18,7 +18,7 @@
 static coll_status_t allocate_shared(train_store_t *store, size_t bytes, const char *what,
                                      void **values) {
   if (bytes == 0) return COLL_OK;
-  if (coll_mem_alloc(bytes, values) != COLL_OK) {
+  if (coll_mem_alloc(COLL_DEVICE_HOST, bytes, values) != COLL_OK) {
     return base_fail(COLL_ERROR_MEMORY, "cannot allocate %zu MiB of %s: %s", bytes >> 20, what,
                      coll_last_error(NULL));
   }

@@ -243,7 +243,8 @@ void call_memory_free(call_memory_t *memory) {
 
 static void *allocate(size_t bytes, bool mapped) {
   void *memory = NULL;
-  if (mapped ? coll_mem_alloc(bytes, &memory) != COLL_OK : (memory = calloc(1, bytes)) == NULL) {
+  if (mapped ? coll_mem_alloc(COLL_DEVICE_HOST, bytes, &memory) != COLL_OK
+             : (memory = calloc(1, bytes)) == NULL) {
     fprintf(stderr, "no %zu bytes for a test\n", bytes);
     abort();
   }
@@ -336,7 +337,7 @@ static coll_status_t run_alltoallv(const call_t *c, coll_comm_t comm, int rank, 
 
 static coll_status_t run_split(coll_comm_t comm) {
   coll_comm_t child = NULL;
-  coll_status_t status = coll_comm_split(comm, 0, 0, &child);
+  coll_status_t status = coll_comm_split(comm, 0, 0, NULL, &child);
   return status == COLL_OK ? coll_comm_destroy(child) : status;
 }
 
@@ -348,7 +349,8 @@ static coll_status_t run_allreduce(const call_t *c, coll_comm_t comm, const void
     if (status != COLL_OK) return status;
   }
   if (op == CALL_PREMUL_SUM) {
-    coll_status_t status = coll_op_create_premul_sum(&scalar, c->dtype, comm, &op);
+    coll_status_t status =
+        coll_op_create_premul_sum(&scalar, c->dtype, COLL_SCALAR_HOST_IMMEDIATE, comm, &op);
     if (status != COLL_OK) return status;
   }
   return coll_allreduce(in, out, c->count, c->dtype, op, comm, NULL);

@@ -12,7 +12,7 @@
 static coll_comm_t comms[2];
 
 static void open_two(void) {
-  if (coll_comm_create_local(2, comms) != COLL_OK) abort();
+  if (coll_comm_create_local(2, NULL, comms) != COLL_OK) abort();
 }
 
 static void close_two(void) {
@@ -61,12 +61,12 @@ Test(arguments, of_null_are_named) {
   const char *route;
   REFUSED(coll_comm_route(comm, 0, NULL), "route is NULL");
   REFUSED(coll_comm_route(comm, -1, &route), "rank -1");
-  REFUSED(coll_comm_split(comm, 0, 0, NULL), "new_comm is NULL");
-  REFUSED(coll_comm_create_local(2, NULL), "comms is NULL");
+  REFUSED(coll_comm_split(comm, 0, 0, NULL, NULL), "new_comm is NULL");
+  REFUSED(coll_comm_create_local(2, NULL, NULL), "comms is NULL");
   REFUSED(coll_unique_id_create(NULL), "id is NULL");
   REFUSED(coll_unique_id_create_net(NULL), "id is NULL");
-  REFUSED(coll_comm_create_env(NULL), "comm is NULL");
-  REFUSED(coll_mem_alloc(1, NULL), "ptr is NULL");
+  REFUSED(coll_comm_create_env(NULL, NULL), "comm is NULL");
+  REFUSED(coll_mem_alloc(COLL_DEVICE_HOST, 1, NULL), "ptr is NULL");
   REFUSED(coll_stream_create(NULL), "stream is NULL");
   REFUSED(coll_stream_sync(NULL), "stream is NULL");
   still_works();
@@ -102,9 +102,9 @@ Test(arguments, out_of_range_are_named) {
   REFUSED(coll_allreduce(data, data, 1, COLL_INT32, COLL_OP_BUILTIN_COUNT, comm, NULL), "op 8");
   REFUSED(coll_allreduce(data, data, SIZE_MAX, COLL_INT32, COLL_SUM, comm, NULL), "count");
   REFUSED(coll_allgather(data, data + 2, SIZE_MAX / 5, COLL_INT32, comm, NULL), "count");
-  REFUSED(coll_comm_create_local(0, comms), "0 ranks");
-  REFUSED(coll_comm_create_local(-5, comms), "-5 ranks");
-  REFUSED(coll_comm_create_local(1 << 30, comms), "ranks");
+  REFUSED(coll_comm_create_local(0, NULL, comms), "0 ranks");
+  REFUSED(coll_comm_create_local(-5, NULL, comms), "-5 ranks");
+  REFUSED(coll_comm_create_local(1 << 30, NULL, comms), "ranks");
   REFUSED(coll_comm_algo_set(comm, COLL_ALLREDUCE, "rinng"), "ring");
   REFUSED(coll_comm_algo_set(comm, (coll_collective_t)55, "ring"), "55");
   still_works();
@@ -115,7 +115,7 @@ Test(arguments, bitwise_ops_take_integers_only) {
   static const coll_op_t ops[] = {COLL_BAND, COLL_BOR, COLL_BXOR};
   uint64_t in[4] = {1, 2, 3, 4}, out[4];
   coll_comm_t alone;
-  cr_assert_eq(coll_comm_create_local(1, &alone), COLL_OK);
+  cr_assert_eq(coll_comm_create_local(1, NULL, &alone), COLL_OK);
   for (int i = 0; i < 3 * COLL_DTYPE_COUNT; i++) {
     coll_op_t op = ops[i % 3];
     coll_dtype_t dtype = (coll_dtype_t)(i / 3);
@@ -163,7 +163,7 @@ Test(arguments, that_overlap_are_refused) {
 Test(arguments, are_checked_on_the_fast_path) {
   int32_t in[4] = {1, 2, 3, 4}, out[4];
   coll_comm_t comm;
-  cr_assert_eq(coll_comm_create_local(1, &comm), COLL_OK);
+  cr_assert_eq(coll_comm_create_local(1, NULL, &comm), COLL_OK);
   for (int round = 0; round < 3; round++) {
     memset(out, 0, sizeof out);
     cr_assert_eq(coll_reduce(in, out, 4, COLL_INT32, COLL_SUM, 0, comm, NULL), COLL_OK);
@@ -203,7 +203,7 @@ Test(arguments, failed_rank_is_none_or_the_one_that_aborted) {
 Test(arguments, that_were_destroyed_are_refused) {
   coll_comm_t alone;
   coll_stream_t stream;
-  cr_assert_eq(coll_comm_create_local(1, &alone), COLL_OK);
+  cr_assert_eq(coll_comm_create_local(1, NULL, &alone), COLL_OK);
   cr_assert_eq(coll_comm_destroy(alone), COLL_OK);
   static uint64_t nothing[512]; /* memory that a stale handle may point to */
   coll_comm_t stale = (coll_comm_t)(void *)nothing;
@@ -248,11 +248,11 @@ Test(arguments, of_creation_are_checked) {
 Test(arguments, of_the_environment_are_checked) {
   coll_comm_t comm = NULL;
   setenv("COLL_TIMEOUT_MS", "soon", 1);
-  REFUSED(coll_comm_create_env(&comm), "COLL_TIMEOUT_MS");
+  REFUSED(coll_comm_create_env(NULL, &comm), "COLL_TIMEOUT_MS");
   unsetenv("COLL_TIMEOUT_MS");
   setenv("RANK", "5", 1);
   setenv("WORLD_SIZE", "3", 1);
-  REFUSED(coll_comm_create_env(&comm), "RANK=5");
+  REFUSED(coll_comm_create_env(NULL, &comm), "RANK=5");
   cr_assert_null(comm);
 }
 

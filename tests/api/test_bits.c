@@ -60,7 +60,7 @@ static int sum_alike(party_rank_t *self, const char *algo, coll_dtype_t dtype, b
   uint64_t first = 0;
   PARTY_OK(coll_comm_algo_set(self->comm, COLL_ALLREDUCE, algo));
   if (coll_memory) {
-    PARTY_OK(coll_mem_alloc(2 * bytes, &memory));
+    PARTY_OK(coll_mem_alloc(COLL_DEVICE_HOST, 2 * bytes, &memory));
   } else {
     memory = malloc(2 * bytes);
   }
@@ -132,8 +132,10 @@ static int scale(party_rank_t *self) {
   int64_t whole = self->rank - 1;
   coll_op_t op, other;
   float *in = malloc(COUNT_LARGE * sizeof *in), *out = malloc(COUNT_LARGE * sizeof *out);
-  PARTY_OK(coll_op_create_premul_sum(&scalar, COLL_FLOAT32, self->comm, &op));
-  PARTY_OK(coll_op_create_premul_sum(&whole, COLL_INT64, self->comm, &other));
+  PARTY_OK(coll_op_create_premul_sum(&scalar, COLL_FLOAT32, COLL_SCALAR_HOST_IMMEDIATE, self->comm,
+                                     &op));
+  PARTY_OK(coll_op_create_premul_sum(&whole, COLL_INT64, COLL_SCALAR_HOST_IMMEDIATE, self->comm,
+                                     &other));
   PARTY_REQUIRE(op != other && op >= COLL_OP_CREATED_MIN, "ops %d and %d", op, other);
   float weights = (float)(self->size * (self->size + 1) / 2);
   for (int c = 0; c < 3; c++) {

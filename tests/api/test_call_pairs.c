@@ -141,7 +141,7 @@ static int play_pair(actor_t *self, int index) {
   report_t *report = &show->records[index].ranks[self->rank];
   bool right;
   coll_comm_t comm;
-  if (coll_comm_split(self->base, 0, self->rank, &comm) != COLL_OK) {
+  if (coll_comm_split(self->base, 0, self->rank, NULL, &comm) != COLL_OK) {
     return harness_fail("no communicator: %s", coll_last_error(NULL));
   }
   if (self->rank == 0) atomic_store(&show->current, index);
@@ -199,7 +199,7 @@ static int threads_main(int rank, int size, void *context) {
   pthread_t threads[CALL_RANKS_MAX];
   actor_t actors[CALL_RANKS_MAX];
   int code = 0;
-  if (coll_comm_create_local(show->size, show->comms) != COLL_OK) {
+  if (coll_comm_create_local(show->size, NULL, show->comms) != COLL_OK) {
     return harness_fail("no communicators: %s", coll_last_error(NULL));
   }
   for (int i = 0; i < show->size; i++) {

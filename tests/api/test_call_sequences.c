@@ -68,7 +68,7 @@ static int get_buffers(const party_rank_t *self, sequence_call_t *call, uint64_t
   bool in_place = random_below(own, 2) == 0 && question_in_place(q, self->rank, &offset);
   call->is_coll = random_below(own, 2) == 0;
   if (call->is_coll) {
-    PARTY_OK(coll_mem_alloc(in + out, (void **)&call->memory));
+    PARTY_OK(coll_mem_alloc(COLL_DEVICE_HOST, in + out, (void **)&call->memory));
   } else {
     call->memory = malloc(in + out + 1);
     PARTY_REQUIRE(call->memory != NULL, "no memory");
@@ -155,7 +155,7 @@ Test(call_sequence, of_similar_calls) {
 static int run_fresh_sequence(party_rank_t *self, uint64_t *random, uint64_t *own,
                               coll_stream_t stream) {
   party_rank_t fresh = *self;
-  PARTY_OK(coll_comm_split(self->comm, 0, 0, &fresh.comm));
+  PARTY_OK(coll_comm_split(self->comm, 0, 0, NULL, &fresh.comm));
   PARTY_TRY(run_sequence(&fresh, random, own, stream));
   PARTY_OK(coll_comm_destroy(fresh.comm));
   return 0;

@@ -62,8 +62,8 @@ static void split_twice(int blocking) {
   OK(coll_group_start());
   for (int rank = 0; rank < SIZE; rank++) {
     for (int c = 0; c < 2; c++) {
-      OK(coll_comm_split(parents[c][rank], rank / 2, rank, &halves[c][rank]));
-      OK(coll_comm_split(parents[c][rank], rank == 3 ? -1 : 0, -rank, &pairs[c][rank]));
+      OK(coll_comm_split(parents[c][rank], rank / 2, rank, NULL, &halves[c][rank]));
+      OK(coll_comm_split(parents[c][rank], rank == 3 ? -1 : 0, -rank, NULL, &pairs[c][rank]));
     }
   }
   IS(coll_group_end(), blocking ? COLL_OK : COLL_IN_PROGRESS);
@@ -236,7 +236,7 @@ static void finalize_in_two_threads(int blocking, bool has_split, bool aborts) {
   worker_t stuck, finalizer;
   make(comms, 2, blocking);
   for (int r = 0; has_split && r < 2; r++) {
-    IS(coll_comm_split_config(comms[r], 0, 0, &config, &children[r]), COLL_IN_PROGRESS);
+    IS(coll_comm_split(comms[r], 0, 0, &config, &children[r]), COLL_IN_PROGRESS);
   }
   for (int r = 0; has_split && r < 2; r++) OK(await(comms[r]));
   start_stuck(&stuck, &finalizer, comms[0]);
@@ -339,9 +339,9 @@ Test(creation, by_a_split_whose_callback_makes_communicators) {
   coll_comm_t comms[2], children[2];
   make(comms, 2, 0);
   OK(coll_comm_set_progress(comms[0], make_and_destroy, comms[0]));
-  IS(coll_comm_split(comms[0], 0, 0, &children[0]), COLL_IN_PROGRESS);
+  IS(coll_comm_split(comms[0], 0, 0, NULL, &children[0]), COLL_IN_PROGRESS);
   while (!atomic_load(&has_destroyed)) nap_ms(1);
-  IS(coll_comm_split(comms[1], 0, 0, &children[1]), COLL_IN_PROGRESS);
+  IS(coll_comm_split(comms[1], 0, 0, NULL, &children[1]), COLL_IN_PROGRESS);
   for (int r = 0; r < 2; r++) OK(await(children[r]));
   for (int r = 0; r < 2; r++) OK(await(comms[r]));
   destroy(children, 2);
@@ -353,19 +353,20 @@ Test(creation, by_a_split_with_a_config) {
   coll_comm_config_t config = config_of(1);
   make(comms, 2, 0);
   config.reproducible = 1;
-  IS(coll_comm_split_config(comms[0], 0, 0, &config, &children[0]), COLL_ERROR_INVALID);
+  IS(coll_comm_split(comms[0], 0, 0, &config, &children[0]), COLL_ERROR_INVALID);
   says("reproducible");
   config.reproducible = -1;
   config.call_timeout_ms = 100;
   OK(coll_group_start());
   for (int r = 0; r < 2; r++) {
-    OK(coll_comm_split_config(comms[r], 0, 0, &config, &children[r]));
+    OK(coll_comm_split(comms[r], 0, 0, &config, &children[r]));
   }
   OK(coll_group_end()); /* blocking, although the parent is not */
   IS(coll_barrier(children[0], NULL), COLL_ERROR_TIMEOUT);
   IS(await_failure(children[1]), COLL_ERROR_TIMEOUT);
   destroy(children, 2);
-  for (int r = 0; r < 2; r++) IS(coll_comm_split(comms[r], 0, 0, &children[r]), COLL_IN_PROGRESS);
+  for (int r = 0; r < 2; r++)
+    IS(coll_comm_split(comms[r], 0, 0, NULL, &children[r]), COLL_IN_PROGRESS);
   for (int r = 0; r < 2; r++) OK(await(children[r]));
   sum(children, 2);
   destroy(children, 2);

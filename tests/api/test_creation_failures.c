@@ -27,8 +27,8 @@ Test(creation_failure, wrong_arguments_make_none) {
   for (int i = 0; i < 2; i++) cr_assert_null(comms[i]);
   make(comms, 2, 1); /* with another id: a group of this thread is as new */
   OK(coll_group_start());
-  OK(coll_comm_split(comms[0], 0, 0, &child));
-  IS(coll_comm_split(comms[1], 0, 0, NULL), COLL_ERROR_INVALID);
+  OK(coll_comm_split(comms[0], 0, 0, NULL, &child));
+  IS(coll_comm_split(comms[1], 0, 0, NULL, NULL), COLL_ERROR_INVALID);
   IS(coll_group_end(), COLL_ERROR_INVALID);
   cr_assert_null(child);
   sum(comms, 2); /* nobody has split */
@@ -135,7 +135,7 @@ Test(creation_failure, a_split_that_goes_on_is_aborted) {
     const coll_comm_config_t config = config_of(0);
     int rank;
     make(comms, 2, 1);
-    IS(coll_comm_split_config(comms[0], 0, 0, &config, &child), COLL_IN_PROGRESS);
+    IS(coll_comm_split(comms[0], 0, 0, &config, &child), COLL_IN_PROGRESS);
     IS(coll_comm_error(comms[0]), COLL_IN_PROGRESS);
     IS(coll_comm_rank(comms[0], &rank), COLL_ERROR_INVALID);
     says("COLL_IN_PROGRESS");

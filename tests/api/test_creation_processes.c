@@ -28,7 +28,7 @@ static int make_in_processes(int process, int processes, void *context) {
   PARTY_REQUIRE(status == (process != 0 ? COLL_OK : COLL_IN_PROGRESS), "%s", coll_last_error(NULL));
   for (int i = 0; i < EACH; i++) PARTY_OK(await(comms[i]));
   PARTY_OK(coll_group_start());
-  for (int i = 0; i < EACH; i++) PARTY_OK(coll_comm_split(comms[i], i, 0, &halves[i]));
+  for (int i = 0; i < EACH; i++) PARTY_OK(coll_comm_split(comms[i], i, 0, NULL, &halves[i]));
   status = coll_group_end();
   PARTY_REQUIRE(status == (process != 0 ? COLL_OK : COLL_IN_PROGRESS), "%s", coll_last_error(NULL));
   for (int i = 0; i < EACH; i++) PARTY_OK(await(halves[i]));
@@ -111,7 +111,7 @@ static int give_up_early(int rank, int size, void *context) {
   (void)context;
   if (rank == 0) PARTY_OK(coll_unique_id_create(id));
   if (rank == 1) {
-    PARTY_OK(coll_comm_create_local(2, failed));
+    PARTY_OK(coll_comm_create_local(2, NULL, failed));
     PARTY_OK(coll_comm_set_progress(failed[0], linger, &waits));
     pthread_create(&thread, NULL, call_in_thread, failed[0]);
     while (!atomic_load(&waits)) nap_ms(1);

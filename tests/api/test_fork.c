@@ -36,7 +36,7 @@ static int end_inherited_group(coll_comm_t comm) {
   harness_forked();
   REFUSED(coll_barrier(comm, NULL));
   REFUSED(coll_group_end());
-  PARTY_OK(coll_comm_create_local(1, &own));
+  PARTY_OK(coll_comm_create_local(1, NULL, &own));
   PARTY_OK(coll_group_start());
   PARTY_OK(coll_allreduce(&number, &number, 1, COLL_INT32, COLL_SUM, own, NULL));
   PARTY_OK(coll_group_end());
@@ -121,7 +121,7 @@ static int call_others(const scene_t *s, coll_comm_t comm) {
   const char *route;
   uint64_t bytes;
   float factor = 1;
-  REFUSED(coll_comm_split(comm, 0, 0, &made));
+  REFUSED(coll_comm_split(comm, 0, 0, NULL, &made));
   REFUSED(coll_comm_route(comm, 0, &route));
   REFUSED(coll_comm_error(comm));
   REFUSED(coll_comm_abort(comm));
@@ -133,7 +133,7 @@ static int call_others(const scene_t *s, coll_comm_t comm) {
   REFUSED(coll_comm_bytes_sent(comm, &bytes));
   REFUSED(coll_comm_plan_load(comm, "none", &info));
   REFUSED(coll_comm_estimate(comm, COLL_ALLREDUCE, 1, COLL_FLOAT32, 0, 0, &estimate));
-  REFUSED(coll_op_create_premul_sum(&factor, COLL_FLOAT32, comm, &op));
+  REFUSED(coll_op_create_premul_sum(&factor, COLL_FLOAT32, COLL_SCALAR_HOST_IMMEDIATE, comm, &op));
   REFUSED(coll_op_destroy(s->op, comm));
   REFUSED(coll_mem_register(comm, s->memory, 4, &registration));
   REFUSED(coll_window_create(comm, s->memory, 4, &window));
@@ -148,7 +148,7 @@ static int call_in_group(const scene_t *s) {
   REFUSED(coll_send(s->memory, 1, COLL_FLOAT32, s->rank, s->comm, NULL));
   REFUSED(coll_group_end());
   PARTY_OK(coll_group_start());
-  REFUSED(coll_comm_split(s->comm, 0, 0, &made));
+  REFUSED(coll_comm_split(s->comm, 0, 0, NULL, &made));
   REFUSED(coll_group_end());
   return 0;
 }
@@ -219,13 +219,13 @@ static int make_own(const scene_t *s) {
   }
   while (!atomic_load(&meeting->has_child_id[s->round])) nap_ms(1);
   PARTY_OK(coll_comm_create(&meeting->child_ids[s->round], s->rank, s->size, NULL, &own));
-  PARTY_OK(coll_mem_alloc(LARGE * sizeof(float), &memory));
+  PARTY_OK(coll_mem_alloc(COLL_DEVICE_HOST, LARGE * sizeof(float), &memory));
   PARTY_OK(coll_stream_create(&stream));
   REFUSED(coll_barrier(own, s->stream));
   PARTY_TRY(sum_of(own, memory, 1, NULL));
   PARTY_TRY(sum_of(own, memory, LARGE, NULL));
   PARTY_TRY(sum_of(own, memory, LARGE, stream));
-  PARTY_OK(coll_comm_split(own, 0, -s->rank, &half));
+  PARTY_OK(coll_comm_split(own, 0, -s->rank, NULL, &half));
   PARTY_TRY(sum_of(half, memory, COUNT, NULL));
   PARTY_OK(coll_comm_destroy(half));
   PARTY_OK(coll_stream_destroy(stream));
@@ -279,16 +279,17 @@ static int make_scene(scene_t *s) {
   if (s->rank == 0) PARTY_OK(coll_unique_id_create(&s->meeting->id));
   harness_barrier();
   PARTY_OK(coll_comm_create(&s->meeting->id, s->rank, s->size, NULL, &s->comm));
-  PARTY_OK(coll_comm_split(s->comm, 0, 0, &s->split));
-  PARTY_OK(coll_comm_split(s->comm, 0, 0, &s->finalized));
+  PARTY_OK(coll_comm_split(s->comm, 0, 0, NULL, &s->split));
+  PARTY_OK(coll_comm_split(s->comm, 0, 0, NULL, &s->finalized));
   PARTY_OK(coll_comm_finalize(s->finalized));
   PARTY_OK(coll_unique_id_create(&id)); /* whose other rank never comes */
   PARTY_REQUIRE(coll_comm_create(&id, 0, 2, &background, &s->unfinished) == COLL_IN_PROGRESS, "%s",
                 coll_last_error(NULL));
-  PARTY_OK(coll_mem_alloc(LARGE * sizeof(float), (void **)&s->memory));
-  PARTY_OK(coll_mem_alloc(LARGE * sizeof(float), (void **)&s->late));
+  PARTY_OK(coll_mem_alloc(COLL_DEVICE_HOST, LARGE * sizeof(float), (void **)&s->memory));
+  PARTY_OK(coll_mem_alloc(COLL_DEVICE_HOST, LARGE * sizeof(float), (void **)&s->late));
   PARTY_OK(coll_window_create(s->split, s->late, LARGE * sizeof(float), &s->window));
-  PARTY_OK(coll_op_create_premul_sum(&factor, COLL_FLOAT32, s->comm, &s->op));
+  PARTY_OK(coll_op_create_premul_sum(&factor, COLL_FLOAT32, COLL_SCALAR_HOST_IMMEDIATE, s->comm,
+                                     &s->op));
   PARTY_OK(coll_mem_register(s->comm, s->memory, 4, &s->registration));
   PARTY_OK(coll_stream_create(&s->stream));
   PARTY_OK(coll_stream_create(&s->busy_stream));
@@ -366,7 +367,7 @@ static int call_until_end(worker_t *w) {
   while (votes < w->size) {
     void *memory;
     size_t count = 1 + (size_t)(rand_r(&(unsigned){(unsigned)votes}) % COUNT);
-    PARTY_OK(coll_mem_alloc(count * sizeof(float), &memory));
+    PARTY_OK(coll_mem_alloc(COLL_DEVICE_HOST, count * sizeof(float), &memory));
     PARTY_TRY(sum_of(w->comm, memory, count, NULL));
     PARTY_OK(coll_mem_free(memory));
     votes = atomic_load(&w->ends);
@@ -386,7 +387,7 @@ static int fork_beside_calls(int rank, int size, void *context) {
   worker_t worker = {.size = size};
   (void)context;
   PARTY_TRY(make_scene(&s));
-  PARTY_OK(coll_comm_split(s.comm, 0, 0, &worker.comm));
+  PARTY_OK(coll_comm_split(s.comm, 0, 0, NULL, &worker.comm));
   PARTY_REQUIRE(pthread_create(&worker.thread, NULL, work, &worker) == 0, "no thread");
   for (s.round = 0; s.round < ROUNDS; s.round++) PARTY_TRY(fork_child(&s));
   atomic_store(&worker.ends, true);

@@ -21,7 +21,7 @@ static int open_fixture(party_rank_t *self, fixture_t *f) {
   f->comm = self->comm;
   for (int i = 0; i < 3; i++) {
     PARTY_OK(coll_stream_create(&f->streams[i]));
-    PARTY_OK(coll_comm_split(self->comm, 0, self->rank, &f->sides[i]));
+    PARTY_OK(coll_comm_split(self->comm, 0, self->rank, NULL, &f->sides[i]));
   }
   return 0;
 }
@@ -187,7 +187,7 @@ Test(group_streams, may_form_a_circle_of_ranks) {
   enum { SIZE = 3, ROUNDS = 300 };
   coll_comm_t comms[SIZE];
   coll_stream_t streams[SIZE];
-  cr_assert_eq(coll_comm_create_local(SIZE, comms), COLL_OK, "%s", coll_last_error(NULL));
+  cr_assert_eq(coll_comm_create_local(SIZE, NULL, comms), COLL_OK, "%s", coll_last_error(NULL));
   for (int r = 0; r < SIZE; r++) cr_assert_eq(coll_stream_create(&streams[r]), COLL_OK);
   for (int round = 0; round < ROUNDS; round++) {
     int32_t one = round, sums[SIZE][2] = {{0}};
@@ -283,7 +283,7 @@ static int share_streams(party_rank_t *self) {
   for (int i = 0; i < 3; i++) {
     callers[i] = (caller_t){.rounds = 500, .also_alone = true};
     set_streams(&callers[i], &f, i);
-    for (int c = 0; c < 2; c++) PARTY_OK(coll_comm_create_local(1, &callers[i].comms[c]));
+    for (int c = 0; c < 2; c++) PARTY_OK(coll_comm_create_local(1, NULL, &callers[i].comms[c]));
   }
   PARTY_TRY(run_callers(callers, 3));
   for (int i = 0; i < 3; i++) {

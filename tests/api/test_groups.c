@@ -92,7 +92,7 @@ Test(groups, coalesce_interleaved_calls) {
   enum { SIZE = 3, EACH = 20 };
   coll_comm_t comms[SIZE];
   int32_t in[SIZE][EACH], out[SIZE][EACH];
-  cr_assert_eq(coll_comm_create_local(SIZE, comms), COLL_OK, "%s", coll_last_error(NULL));
+  cr_assert_eq(coll_comm_create_local(SIZE, NULL, comms), COLL_OK, "%s", coll_last_error(NULL));
   coll_group_start();
   for (int i = 0; i < EACH; i++) {
     for (int r = 0; r < SIZE; r++) {

@@ -25,8 +25,8 @@ static char memory[4096];
 
 static handles_t make_handles(void) {
   handles_t h;
-  OK(coll_comm_create_local(1, &h.comm));
-  OK(coll_comm_create_local(1, &h.ended_comm));
+  OK(coll_comm_create_local(1, NULL, &h.comm));
+  OK(coll_comm_create_local(1, NULL, &h.ended_comm));
   OK(coll_window_create(h.ended_comm, memory, sizeof memory, &h.orphan));
   OK(coll_comm_destroy(h.ended_comm));
   OK(coll_stream_create(&h.stream));
@@ -109,14 +109,14 @@ static coll_status_t destroy_comm(void *comm) {
 }
 static coll_status_t split(void *comm) {
   coll_comm_t child;
-  return coll_comm_split(comm, 0, 0, &child);
+  return coll_comm_split(comm, 0, 0, NULL, &child);
 }
 static coll_status_t set_algo(void *comm) {
   return coll_comm_algo_set(comm, COLL_ALLREDUCE, NULL);
 }
 static coll_status_t create_premul(void *comm) {
   coll_op_t op;
-  return coll_op_create_premul_sum(number, COLL_FLOAT32, comm, &op);
+  return coll_op_create_premul_sum(number, COLL_FLOAT32, COLL_SCALAR_HOST_IMMEDIATE, comm, &op);
 }
 static coll_status_t destroy_op(void *comm) {
   return coll_op_destroy(COLL_OP_CREATED_MIN, comm);
@@ -236,7 +236,7 @@ Test(handles, are_not_used_again_for_1000_others) {
   enum { COUNT = 2500, APART = 1000 };
   static coll_registration_t made[COUNT];
   coll_comm_t comm;
-  OK(coll_comm_create_local(1, &comm));
+  OK(coll_comm_create_local(1, NULL, &comm));
   for (int i = 0; i < COUNT; i++) {
     OK(coll_mem_register(comm, memory, sizeof memory, &made[i]));
     for (int k = i > APART ? i - APART : 0; k < i; k++) {
@@ -247,7 +247,7 @@ Test(handles, are_not_used_again_for_1000_others) {
   coll_comm_t former = comm;
   OK(coll_comm_destroy(comm));
   for (int i = 0; i < 20; i++) {
-    OK(coll_comm_create_local(1, &comm));
+    OK(coll_comm_create_local(1, NULL, &comm));
     cr_assert_neq(comm, former);
     OK(coll_comm_destroy(comm));
   }
@@ -275,7 +275,7 @@ static const char *make_and_destroy(void) {
   coll_stream_t stream;
   coll_registration_t registration;
   coll_window_t window;
-  DO(coll_comm_create_local(1, &comm));
+  DO(coll_comm_create_local(1, NULL, &comm));
   atomic_store(&live[COMM], comm);
   DO(coll_stream_create(&stream));
   atomic_store(&live[STREAM], stream);
@@ -337,7 +337,7 @@ Test(handles, of_several_threads_are_told_from_what_is_none) {
   pthread_t threads[MAKERS];
   const char *failures[MAKERS] = {NULL};
   uint64_t random = 11;
-  OK(coll_comm_create_local(1, &live_comm));
+  OK(coll_comm_create_local(1, NULL, &live_comm));
   atomic_store(&makers_left, MAKERS);
   for (int i = 0; i < MAKERS; i++) {
     cr_assert_eq(pthread_create(&threads[i], NULL, make_many, &failures[i]), 0);

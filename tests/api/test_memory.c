@@ -31,8 +31,8 @@ static int count_entries(const char *path) {
 static int use_memory(party_rank_t *self, int round) {
   size_t count = 5000 + (size_t)(round % 7) * 4000;
   void *in, *out;
-  PARTY_OK(coll_mem_alloc(count * sizeof(float), &in));
-  PARTY_OK(coll_mem_alloc(count * sizeof(float), &out));
+  PARTY_OK(coll_mem_alloc(COLL_DEVICE_HOST, count * sizeof(float), &in));
+  PARTY_OK(coll_mem_alloc(COLL_DEVICE_HOST, count * sizeof(float), &out));
   for (size_t i = 0; i < count; i++) ((float *)in)[i] = (float)(i % 100 + (size_t)round);
   PARTY_OK(coll_allreduce(in, out, count, COLL_FLOAT32, COLL_SUM, self->comm, NULL));
   for (size_t i = 0; i < count; i++) {
@@ -68,7 +68,7 @@ Test(memory, does_not_grow_with_use) {
 
 static int map_once(party_rank_t *self) {
   float *memory;
-  PARTY_OK(coll_mem_alloc(100000 * sizeof *memory, (void **)&memory));
+  PARTY_OK(coll_mem_alloc(COLL_DEVICE_HOST, 100000 * sizeof *memory, (void **)&memory));
   for (int round = 0; round < 50; round++) { /* the same memory again, at other offsets */
     for (int i = 0; i < 20000; i++) memory[1000 * round + i] = 1;
     PARTY_OK(coll_allreduce(memory + 1000 * round, memory + 1000 * round, 20000, COLL_FLOAT32,
@@ -87,7 +87,7 @@ Test(memory, is_mapped_once) {
 
 static int outlives(party_rank_t *self) {
   float *memory, *other;
-  PARTY_OK(coll_mem_alloc(40000, (void **)&memory));
+  PARTY_OK(coll_mem_alloc(COLL_DEVICE_HOST, 40000, (void **)&memory));
   PARTY_REQUIRE(memory[0] == 0 && memory[9999] == 0, "it is not zeroed");
   PARTY_REQUIRE((uintptr_t)memory % 4096 == 0, "it is not aligned to a page");
   PARTY_OK(coll_allreduce(memory, memory, 10000, COLL_FLOAT32, COLL_SUM, self->comm, NULL));
@@ -96,7 +96,7 @@ static int outlives(party_rank_t *self) {
   memory[9999] = 1; /* memory belongs to the process, not to the communicator */
   PARTY_OK(coll_mem_free(memory));
   PARTY_REQUIRE(coll_mem_free(memory) == COLL_ERROR_INVALID, "freed twice");
-  PARTY_OK(coll_mem_alloc(0, (void **)&other));
+  PARTY_OK(coll_mem_alloc(COLL_DEVICE_HOST, 0, (void **)&other));
   PARTY_OK(coll_mem_free(other));
   return 0;
 }
@@ -111,8 +111,8 @@ static int alloc_on_device(party_rank_t *self) {
   float *memory = NULL, *plain;
   void *none = NULL;
   char named[32];
-  PARTY_OK(coll_mem_alloc_device(-1, 2 * COUNT * sizeof *memory, (void **)&memory));
-  PARTY_OK(coll_mem_alloc(2 * COUNT * sizeof *plain, (void **)&plain));
+  PARTY_OK(coll_mem_alloc(COLL_DEVICE_HOST, 2 * COUNT * sizeof *memory, (void **)&memory));
+  PARTY_OK(coll_mem_alloc(COLL_DEVICE_HOST, 2 * COUNT * sizeof *plain, (void **)&plain));
   PARTY_REQUIRE((uintptr_t)memory % 4096 == 0, "it is not aligned to a page");
   const char *algos[2];
   float *both[2] = {plain, memory};
@@ -131,7 +131,7 @@ static int alloc_on_device(party_rank_t *self) {
   PARTY_OK(coll_mem_free(memory));
   for (int device = 0; device < 2; device++) { /* where there are GPUs, the second is beyond all */
     int asked = device == 0 ? 0 : INT_MAX;
-    coll_status_t status = coll_mem_alloc_device(asked, 1, &none);
+    coll_status_t status = coll_mem_alloc(asked, 1, &none);
     if (device == 0 && status == COLL_OK) {
       PARTY_OK(coll_mem_free(none));
       none = NULL;
@@ -142,10 +142,10 @@ static int alloc_on_device(party_rank_t *self) {
     snprintf(named, sizeof named, "device %d: ", asked);
     PARTY_REQUIRE(strstr(coll_last_error(NULL), named) != NULL, "%s", coll_last_error(NULL));
   }
-  PARTY_REQUIRE(coll_mem_alloc_device(-2, 1, &none) == COLL_ERROR_INVALID, "device -2");
+  PARTY_REQUIRE(coll_mem_alloc(-2, 1, &none) == COLL_ERROR_INVALID, "device -2");
   PARTY_REQUIRE(strstr(coll_last_error(NULL), "-2") != NULL, "%s", coll_last_error(NULL));
-  PARTY_REQUIRE(coll_mem_alloc_device(-1, 1, NULL) == COLL_ERROR_INVALID, "NULL");
-  PARTY_REQUIRE(coll_mem_alloc_device(0, 1, NULL) == COLL_ERROR_INVALID, "NULL");
+  PARTY_REQUIRE(coll_mem_alloc(COLL_DEVICE_HOST, 1, NULL) == COLL_ERROR_INVALID, "NULL");
+  PARTY_REQUIRE(coll_mem_alloc(0, 1, NULL) == COLL_ERROR_INVALID, "NULL");
   PARTY_REQUIRE(none == NULL, "an error set it");
   return 0;
 }
@@ -221,7 +221,7 @@ static int create_and_destroy(int rank, int size, void *context) {
     if (rank == 0) PARTY_OK(coll_unique_id_create(id));
     harness_barrier();
     PARTY_OK(coll_comm_create(id, rank, size, NULL, &comm));
-    PARTY_OK(coll_comm_split(comm, rank % 2, 0, &child));
+    PARTY_OK(coll_comm_split(comm, rank % 2, 0, NULL, &child));
     PARTY_OK(coll_barrier(child, NULL));
     PARTY_OK(coll_barrier(comm, NULL));
     PARTY_OK(coll_comm_destroy(child));
@@ -243,7 +243,7 @@ Test(memory, of_communicators_is_freed) {
 
 static int find_named_memory(party_rank_t *self) {
   void *memory;
-  PARTY_OK(coll_mem_alloc(100000, &memory));
+  PARTY_OK(coll_mem_alloc(COLL_DEVICE_HOST, 100000, &memory));
   PARTY_OK(coll_allreduce(memory, memory, 20000, COLL_FLOAT32, COLL_SUM, self->comm, NULL));
   PARTY_REQUIRE(!party_has_named_memory(), "something is in /dev/shm");
   PARTY_OK(coll_mem_free(memory));
@@ -272,7 +272,7 @@ static int mixed(party_rank_t *self) {
   const char *mapped, *staged, *used = "";
   int calls = 0;
   PARTY_REQUIRE(own != NULL, "no memory");
-  PARTY_OK(coll_mem_alloc(32768 * sizeof *shared, (void **)&shared));
+  PARTY_OK(coll_mem_alloc(COLL_DEVICE_HOST, 32768 * sizeof *shared, (void **)&shared));
   PARTY_TRY(sum_with(self, shared, &mapped));
   PARTY_TRY(sum_with(self, self->rank == 1 ? own : shared, &staged));
   PARTY_REQUIRE(strcmp(staged, mapped) != 0, "%s ran with memory that cannot be mapped", mapped);
@@ -289,17 +289,18 @@ static int half_mapped(party_rank_t *self) {
   float *shared, *own = calloc(2 * COUNT, sizeof *own);
   const char *mapped, *used = "";
   PARTY_REQUIRE(own != NULL, "no memory");
-  PARTY_OK(coll_mem_alloc(2 * COUNT * sizeof *shared, (void **)&shared));
+  PARTY_OK(coll_mem_alloc(COLL_DEVICE_HOST, 2 * COUNT * sizeof *shared, (void **)&shared));
   PARTY_TRY(sum_with(self, shared, &mapped));
   for (int call = 0; call < CALLS; call++) {
     void *fresh = NULL;
-    if (self->rank == 0) PARTY_OK(coll_mem_alloc(COUNT * sizeof(float), &fresh));
+    if (self->rank == 0) PARTY_OK(coll_mem_alloc(COLL_DEVICE_HOST, COUNT * sizeof(float), &fresh));
     PARTY_OK(coll_allreduce(fresh != NULL ? fresh : own, own + COUNT, COUNT, COLL_FLOAT32, COLL_SUM,
                             self->comm, NULL));
     if (fresh != NULL) PARTY_OK(coll_mem_free(fresh));
   }
   float *late = shared; /* and of one rank the addresses that it still has to send */
-  if (self->rank == 0) PARTY_OK(coll_mem_alloc(2 * COUNT * sizeof *late, (void **)&late));
+  if (self->rank == 0)
+    PARTY_OK(coll_mem_alloc(COLL_DEVICE_HOST, 2 * COUNT * sizeof *late, (void **)&late));
   for (int calls = 0; calls < 40 && strcmp(used, mapped) != 0; calls++) {
     PARTY_TRY(sum_with(self, late, &used));
   }

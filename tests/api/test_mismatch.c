@@ -25,8 +25,8 @@ static int clash_body(party_rank_t *self) {
   size_t bytes = (size_t)self->size * COUNT_MAX * 8;
   q.size = self->size;
   if (clash->coll_memory) {
-    PARTY_OK(coll_mem_alloc(bytes, &in));
-    PARTY_OK(coll_mem_alloc(bytes, &out));
+    PARTY_OK(coll_mem_alloc(COLL_DEVICE_HOST, bytes, &in));
+    PARTY_OK(coll_mem_alloc(COLL_DEVICE_HOST, bytes, &out));
   } else {
     in = calloc(1, bytes);
     out = calloc(1, bytes);
@@ -219,7 +219,7 @@ static int late_body(party_rank_t *self) {
   const uint64_t late_ns = 900 * UINT64_C(1000000);
   float own[2] = {1, 0}, *in = own;
   PARTY_OK(coll_comm_algo_set(self->comm, COLL_ALLREDUCE, "mapped_by_two"));
-  if (self->rank > 0) PARTY_OK(coll_mem_alloc(sizeof own, (void **)&in));
+  if (self->rank > 0) PARTY_OK(coll_mem_alloc(COLL_DEVICE_HOST, sizeof own, (void **)&in));
   for (int call = 0; call < 2; call++) {
     in[0] = 1;
     if (self->rank == self->size - 1) base_clock_sleep_ns(late_ns);

@@ -119,7 +119,7 @@ Test(group, lets_one_thread_drive_all_ranks) {
   enum { SIZE = 5, COUNT = 3000 };
   coll_comm_t comms[SIZE];
   static float in[SIZE][COUNT], out[SIZE][COUNT];
-  cr_assert_eq(coll_comm_create_local(SIZE, comms), COLL_OK, "%s", coll_last_error(NULL));
+  cr_assert_eq(coll_comm_create_local(SIZE, NULL, comms), COLL_OK, "%s", coll_last_error(NULL));
   const char *algo;
   for (int a = 0; (algo = coll_algo_name(COLL_ALLREDUCE, a)) != NULL; a++) {
     for (int r = 0; r < SIZE; r++) {

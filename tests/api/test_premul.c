@@ -54,9 +54,8 @@ static int read_at_creation(bench_t *b) {
   coll_op_t ops[2];
   uint64_t scalar = 0;
   store(b->dtype, 2, &scalar, 0);
-  PARTY_OK(coll_op_create_premul_sum(&scalar, b->dtype, comm, &ops[0]));
-  PARTY_OK(coll_op_create_premul_sum_resident(&scalar, b->dtype, COLL_SCALAR_HOST_IMMEDIATE, comm,
-                                              &ops[1]));
+  PARTY_OK(coll_op_create_premul_sum(&scalar, b->dtype, COLL_SCALAR_HOST_IMMEDIATE, comm, &ops[0]));
+  PARTY_OK(coll_op_create_premul_sum(&scalar, b->dtype, COLL_SCALAR_HOST_IMMEDIATE, comm, &ops[1]));
   store(b->dtype, 3, &scalar, 0);
   for (int i = 0; i < 2; i++) {
     PARTY_OK(sum(b, ops[i], NULL));
@@ -91,8 +90,7 @@ static int read_at_each_call(bench_t *b) {
   coll_op_t op;
   _Alignas(16) char memory[32] = {0}, fresh[16] = {0};
   char *scalar = memory + b->element_bytes;
-  PARTY_OK(
-      coll_op_create_premul_sum_resident(scalar, b->dtype, COLL_SCALAR_DEVICE, b->self->comm, &op));
+  PARTY_OK(coll_op_create_premul_sum(scalar, b->dtype, COLL_SCALAR_DEVICE, b->self->comm, &op));
   for (int value = 3; value > 0; value--) {
     store(b->dtype, value, scalar, 0);
     PARTY_OK(sum(b, op, NULL));
@@ -114,8 +112,7 @@ static int read_when_the_group_begins(bench_t *b) {
   _Alignas(16) char scalar[16] = {0}, fresh[16] = {0};
   int8_t token = 0, sent = 0;
   PARTY_OK(coll_stream_create(&other));
-  PARTY_OK(
-      coll_op_create_premul_sum_resident(scalar, b->dtype, COLL_SCALAR_DEVICE, b->self->comm, &op));
+  PARTY_OK(coll_op_create_premul_sum(scalar, b->dtype, COLL_SCALAR_DEVICE, b->self->comm, &op));
   store(b->dtype, 3, fresh, 0);
   PARTY_OK(coll_broadcast(fresh, scalar, 1, b->dtype, 0, b->side, other));
   PARTY_OK(coll_group_start());
@@ -133,7 +130,7 @@ static int try_all(party_rank_t *self) {
   static const size_t counts[] = {1, 5, COUNT_MAX};
   bench_t b = {.self = self, .in = malloc(8 * COUNT_MAX), .out = malloc(8 * COUNT_MAX)};
   PARTY_OK(coll_stream_create(&b.stream));
-  PARTY_OK(coll_comm_split(self->comm, 0, self->rank, &b.side));
+  PARTY_OK(coll_comm_split(self->comm, 0, self->rank, NULL, &b.side));
   for (int dtype = 0; dtype < COLL_DTYPE_COUNT; dtype++) {
     b.dtype = (coll_dtype_t)dtype;
     b.element_bytes = coll_dtype_bytes(b.dtype);
@@ -159,14 +156,14 @@ static int refuse(party_rank_t *self) {
   float scalar = 2;
   coll_op_t op;
   for (int residence = -1; residence <= 2; residence += 3) {
-    coll_status_t status = coll_op_create_premul_sum_resident(
+    coll_status_t status = coll_op_create_premul_sum(
         &scalar, COLL_FLOAT32, (coll_scalar_residence_t)residence, self->comm, &op);
     PARTY_REQUIRE(status == COLL_ERROR_INVALID, "residence %d", residence);
     PARTY_REQUIRE(strstr(coll_last_error(self->comm), "residence") != NULL, "it says '%s'",
                   coll_last_error(self->comm));
   }
-  PARTY_REQUIRE(coll_op_create_premul_sum_resident(NULL, COLL_FLOAT32, COLL_SCALAR_DEVICE,
-                                                   self->comm, &op) == COLL_ERROR_INVALID,
+  PARTY_REQUIRE(coll_op_create_premul_sum(NULL, COLL_FLOAT32, COLL_SCALAR_DEVICE, self->comm,
+                                          &op) == COLL_ERROR_INVALID,
                 "a scalar without an address");
   return 0;
 }

@@ -138,7 +138,7 @@ static void call_other_late(void *context) {
 static int call_other(party_rank_t *self) {
   scene_t scene = {.waiting = self->comm, .begin_ns = base_clock_now_ns()};
   int one = 1, sum = 0;
-  PARTY_OK(coll_comm_split(self->comm, 0, self->rank, &scene.other));
+  PARTY_OK(coll_comm_split(self->comm, 0, self->rank, NULL, &scene.other));
   if (self->rank == 0) {
     PARTY_OK(coll_comm_set_progress(self->comm, call_other_late, &scene));
   } else {
@@ -174,7 +174,7 @@ static void call_own(void *context) {
       is_refused(coll_barrier(comm, NULL)) &&
       is_refused(coll_allreduce(data, data, 1, COLL_INT32, COLL_SUM, comm, NULL)) &&
       is_refused(coll_send(data, 1, COLL_INT32, 1, comm, NULL)) &&
-      is_refused(coll_comm_split(comm, 0, 0, &made)) && is_refused(coll_comm_destroy(comm)) &&
+      is_refused(coll_comm_split(comm, 0, 0, NULL, &made)) && is_refused(coll_comm_destroy(comm)) &&
       is_refused(coll_comm_algo_set(comm, COLL_ALLREDUCE, NULL)) &&
       is_refused(coll_comm_plan_load(comm, "none", NULL)) &&
       is_refused(coll_comm_estimate(comm, COLL_ALLREDUCE, 1, COLL_INT32, 0, 0, &estimate)) &&
@@ -192,7 +192,7 @@ static void call_own(void *context) {
 static int call_waiting(party_rank_t *self) {
   scene_t scene = {.waiting = self->comm, .status = COLL_OK};
   int one = 1, sum = 0;
-  PARTY_OK(coll_comm_split(self->comm, 0, self->rank, &scene.other));
+  PARTY_OK(coll_comm_split(self->comm, 0, self->rank, NULL, &scene.other));
   atomic_store(own_count(self), 0);
   harness_barrier();
   if (self->rank == 0) {
@@ -273,7 +273,7 @@ Test(progress, is_changed_while_threads_wait) {
 static int fail_while_called(party_rank_t *self) {
   int data = 0, peer = 1 - self->rank;
   coll_comm_t other;
-  PARTY_OK(coll_comm_split(self->comm, 0, self->rank, &other));
+  PARTY_OK(coll_comm_split(self->comm, 0, self->rank, NULL, &other));
   atomic_store(own_count(self), 0);
   PARTY_OK(coll_comm_set_progress(self->comm, count_call, own_count(self)));
   PARTY_OK(coll_comm_set_progress(other, count_call, own_count(self)));

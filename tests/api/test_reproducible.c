@@ -160,7 +160,7 @@ static int make_calls(bench_t *b, const manner_t *m) {
   int calls = m->grouped ? GROUPED : 1;
   char *memory = NULL;
   if (m->coll_memory) {
-    PARTY_OK(coll_mem_alloc(2 * in_bytes * (size_t)calls, (void **)&memory));
+    PARTY_OK(coll_mem_alloc(COLL_DEVICE_HOST, 2 * in_bytes * (size_t)calls, (void **)&memory));
   } else {
     memory = memory_of(2 * in_bytes * (size_t)calls);
   }
@@ -241,7 +241,8 @@ static int try_collective(bench_t *b, coll_collective_t collective) {
 static int try_dtype(bench_t *b) {
   uint64_t scalar;
   scalar_of(b->dtype, b->self->rank, &scalar);
-  PARTY_OK(coll_op_create_premul_sum(&scalar, b->dtype, b->self->comm, &b->premul));
+  PARTY_OK(coll_op_create_premul_sum(&scalar, b->dtype, COLL_SCALAR_HOST_IMMEDIATE, b->self->comm,
+                                     &b->premul));
   for (int op = 0; op < OPS; op++) {
     bool sampled = op == COLL_SUM || (op + (int)b->dtype + b->self->size) % 3 == 0;
     if (!harness_full() && !sampled) continue;
@@ -363,7 +364,7 @@ static int settings_count(int rank, int size, void *context) {
     harness_barrier();
     PARTY_OK(coll_comm_create(&ids[setting + 1], rank, size, &config, &comm));
     setenv("COLL_REPRODUCIBLE", setting < 0 ? "1" : "0", 1);
-    PARTY_OK(coll_comm_split(comm, 0, -rank, &child));
+    PARTY_OK(coll_comm_split(comm, 0, -rank, NULL, &child));
     PARTY_TRY(set_ring(comm, setting < 0));
     PARTY_TRY(set_ring(child, setting < 0));
     PARTY_OK(coll_comm_algo_set(comm, COLL_ALLREDUCE, "tree"));
@@ -391,6 +392,6 @@ Test(reproducible, other_settings_are_refused) {
   cr_assert_eq(coll_comm_create(&id, 0, 1, &config, &comms[0]), COLL_OK);
   cr_assert_eq(coll_comm_destroy(comms[0]), COLL_OK);
   setenv("COLL_REPRODUCIBLE", "yes", 1);
-  cr_expect_eq(coll_comm_create_local(1, comms), COLL_ERROR_INVALID);
+  cr_expect_eq(coll_comm_create_local(1, NULL, comms), COLL_ERROR_INVALID);
   cr_expect_not_null(strstr(coll_last_error(NULL), "COLL_REPRODUCIBLE"));
 }

@@ -182,7 +182,7 @@ static int group_over_streams(party_rank_t *self) {
   int32_t one = 1 + self->rank, sums[3];
   for (int i = 1; i < 3; i++) {
     PARTY_OK(coll_stream_create(&streams[i]));
-    PARTY_OK(coll_comm_split(self->comm, 0, -self->rank, &comms[i]));
+    PARTY_OK(coll_comm_split(self->comm, 0, -self->rank, NULL, &comms[i]));
   }
   for (int round = 0; round < ROUNDS; round++) {
     PARTY_OK(coll_group_start());
@@ -213,7 +213,7 @@ static int leave_a_group(party_rank_t *self) {
   coll_stream_t stream;
   int32_t sent = 7, got = 0, last = 0;
   PARTY_OK(coll_stream_create(&stream));
-  PARTY_OK(coll_comm_create_local(1, &other));
+  PARTY_OK(coll_comm_create_local(1, NULL, &other));
   PARTY_OK(coll_group_start());
   PARTY_OK(coll_send(&sent, 1, COLL_INT32, 0, other, stream));
   PARTY_OK(coll_recv(&got, 1, COLL_INT32, 0, other, stream));
@@ -327,7 +327,7 @@ static int threads_on_one_stream(party_rank_t *self) {
 static int threads_on_two_communicators(party_rank_t *self) {
   coll_comm_t other;
   coll_stream_t none[4] = {NULL};
-  PARTY_OK(coll_comm_split(self->comm, 0, self->rank, &other));
+  PARTY_OK(coll_comm_split(self->comm, 0, self->rank, NULL, &other));
   PARTY_TRY(call_from_threads(self, other, none, 2));
   PARTY_OK(coll_comm_destroy(other));
   return 0;
@@ -336,7 +336,7 @@ static int threads_on_two_communicators(party_rank_t *self) {
 static int threads_on_streams_and_communicators(party_rank_t *self) {
   coll_comm_t other;
   coll_stream_t streams[4] = {NULL};
-  PARTY_OK(coll_comm_split(self->comm, 0, self->rank, &other));
+  PARTY_OK(coll_comm_split(self->comm, 0, self->rank, NULL, &other));
   PARTY_OK(coll_stream_create(&streams[1]));
   PARTY_OK(coll_stream_create(&streams[2]));
   PARTY_TRY(call_from_threads(self, other, streams, 4));

@@ -80,7 +80,7 @@ static int compare_answers(coll_comm_t comm, coll_comm_t over, int size) {
 static int compare_choices(party_rank_t *self) {
   coll_comm_t child;
   PARTY_TRY(compare_answers(self->comm, self->comm, self->size));
-  PARTY_OK(coll_comm_split(self->comm, 0, -self->rank, &child));
+  PARTY_OK(coll_comm_split(self->comm, 0, -self->rank, NULL, &child));
   PARTY_REQUIRE(memcmp(&child->costs, &self->comm->costs, sizeof child->costs) == 0,
                 "the child communicator has other costs");
   PARTY_TRY(compare_answers(child, self->comm, self->size));
@@ -97,8 +97,8 @@ static int run_chosen(party_rank_t *self) {
   static const coll_collective_t collectives[] = {COLL_ALLREDUCE, COLL_ALLGATHER, COLL_BROADCAST};
   void *in = NULL, *out = NULL;
   size_t most = (size_t)1 << 18;
-  PARTY_OK(coll_mem_alloc(most * 4, &in));
-  PARTY_OK(coll_mem_alloc(most * 4 * (size_t)self->size, &out));
+  PARTY_OK(coll_mem_alloc(COLL_DEVICE_HOST, most * 4, &in));
+  PARTY_OK(coll_mem_alloc(COLL_DEVICE_HOST, most * 4 * (size_t)self->size, &out));
   for (size_t i = 0; i < sizeof collectives / sizeof collectives[0]; i++) {
     for (size_t count = 1; count <= most; count *= 8) {
       char name[PLAN_NAME_BYTES] = "";
@@ -139,8 +139,8 @@ static int rotate_executor(party_rank_t *self) {
     int plans;
   } rows[] = {{"mapped_by_two", 2}, {"staged_by_two_push", 2}, {"staged_by_two", 1}};
   float *in = NULL, *out = NULL;
-  PARTY_OK(coll_mem_alloc(COUNT * sizeof *in, (void **)&in));
-  PARTY_OK(coll_mem_alloc(COUNT * sizeof *out, (void **)&out));
+  PARTY_OK(coll_mem_alloc(COLL_DEVICE_HOST, COUNT * sizeof *in, (void **)&in));
+  PARTY_OK(coll_mem_alloc(COLL_DEVICE_HOST, COUNT * sizeof *out, (void **)&out));
   self->comm->executors = 2;
   for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++) {
     PARTY_OK(coll_comm_algo_set(self->comm, COLL_ALLREDUCE, rows[row].algo));
@@ -169,7 +169,7 @@ Test(choice, of_last_arriver_plans_rotates_the_executor) {
 Test(choice, estimate_refuses_invalid_arguments) {
   coll_comm_t comm;
   coll_estimate_t estimate;
-  cr_assert_eq(coll_comm_create_local(1, &comm), COLL_OK);
+  cr_assert_eq(coll_comm_create_local(1, NULL, &comm), COLL_OK);
   cr_assert_eq(coll_comm_estimate(comm, COLL_ALLREDUCE, 1, COLL_FLOAT32, 0, 1000, &estimate),
                COLL_ERROR_INVALID);
   cr_assert_eq(coll_comm_estimate(comm, COLL_ALLREDUCE, 1, COLL_FLOAT32, 0, -1, &estimate),

@@ -206,9 +206,9 @@ static coll_status_t make(const death_t *death, int rank, int size, coll_comm_t 
   config.create_timeout_ms = death->timeout_ms;
   switch (death->way) {
     case CREATE: return coll_comm_create(harness_board(), rank, size, &config, comm);
-    case CREATE_ENV: return coll_comm_create_env(comm);
-    case SPLIT: return coll_comm_split(parent, 0, 0, comm);
-    default: return coll_comm_split(parent, rank % 2, 0, comm);
+    case CREATE_ENV: return coll_comm_create_env(NULL, comm);
+    case SPLIT: return coll_comm_split(parent, 0, 0, NULL, comm);
+    default: return coll_comm_split(parent, rank % 2, 0, NULL, comm);
   }
 }
 

@@ -154,7 +154,7 @@ static int await_only_thread(void) {
 static int wait_on_two_communicators(party_rank_t *self) {
   coll_comm_t second;
   float one = 1, sum;
-  PARTY_OK(coll_comm_split(self->comm, 0, self->rank, &second));
+  PARTY_OK(coll_comm_split(self->comm, 0, self->rank, NULL, &second));
   PARTY_TRY(await_only_thread());
   uint64_t begin_ns = base_clock_now_ns();
   coll_comm_t used = self->rank == 0 ? self->comm : second;
@@ -185,7 +185,7 @@ static int drive_two_ranks(int rank, int size, void *context) {
   (void)rank, (void)size, (void)context;
   coll_comm_t comms[2];
   float one = 1, sum;
-  if (coll_comm_create_local(2, comms) != COLL_OK) return harness_fail("no communicators");
+  if (coll_comm_create_local(2, NULL, comms) != COLL_OK) return harness_fail("no communicators");
   coll_status_t status = coll_allreduce(&one, &sum, 1, COLL_FLOAT32, COLL_SUM, comms[0], NULL);
   if (status != COLL_ERROR_MISMATCH) return harness_fail("%s", coll_status_string(status));
   coll_comm_destroy(comms[0]);
@@ -275,7 +275,7 @@ static int wait_on_two_in_two_threads(party_rank_t *self) {
   coll_comm_t second;
   float one = 1, sum;
   pthread_t thread;
-  PARTY_OK(coll_comm_split(self->comm, 0, self->rank, &second));
+  PARTY_OK(coll_comm_split(self->comm, 0, self->rank, NULL, &second));
   coll_comm_t early = self->rank == 0 ? self->comm : second;
   coll_comm_t late = self->rank == 0 ? second : self->comm;
   if (pthread_create(&thread, NULL, call_late, late) != 0) return harness_fail("no thread");
@@ -298,8 +298,8 @@ static int wait_beside_a_stream(party_rank_t *self) {
   coll_comm_t other, third;
   coll_stream_t stream;
   float from_last = 0, got = 0, one = 1;
-  PARTY_OK(coll_comm_split(self->comm, 0, self->rank, &other));
-  PARTY_OK(coll_comm_split(self->comm, 0, self->rank, &third));
+  PARTY_OK(coll_comm_split(self->comm, 0, self->rank, NULL, &other));
+  PARTY_OK(coll_comm_split(self->comm, 0, self->rank, NULL, &third));
   PARTY_TRY(await_only_thread());
   PARTY_OK(coll_stream_create(&stream));
   if (self->rank == 0) {

@@ -85,8 +85,8 @@ static coll_status_t call_something(party_rank_t *self, uint64_t *random, char *
 static int get_memory(const party_rank_t *self, const death_t *death, char **in, char **out) {
   size_t bytes = (size_t)self->size * (LARGE_COUNT + 8) * sizeof(double);
   if (death->coll_memory >> self->rank & 1) {
-    PARTY_OK(coll_mem_alloc(bytes, (void **)in));
-    PARTY_OK(coll_mem_alloc(bytes, (void **)out));
+    PARTY_OK(coll_mem_alloc(COLL_DEVICE_HOST, bytes, (void **)in));
+    PARTY_OK(coll_mem_alloc(COLL_DEVICE_HOST, bytes, (void **)out));
     return 0;
   }
   *in = calloc(1, bytes); /* freed by the end of the process */
@@ -176,7 +176,7 @@ static int leave_after_a_death(party_rank_t *self) {
   const leaving_t *leaving = self->context;
   coll_comm_t other;
   float one = 1;
-  PARTY_OK(coll_comm_split(self->comm, 0, self->rank, &other));
+  PARTY_OK(coll_comm_split(self->comm, 0, self->rank, NULL, &other));
   if (self->rank == 1 && leaving->sends) {
     PARTY_OK(coll_send(&one, 1, COLL_FLOAT32, 0, self->comm, NULL));
   }

@@ -114,7 +114,7 @@ static int two_at_once(party_rank_t *self) {
   coll_comm_t other, comms[2];
   bool peers[2][RANKS_MAX];
   int own[2], descriptors[RANKS_MAX];
-  PARTY_OK(coll_comm_split(self->comm, 0, -self->rank, &other));
+  PARTY_OK(coll_comm_split(self->comm, 0, -self->rank, NULL, &other));
   comms[0] = self->rank % 2 == 0 ? self->comm : other;
   comms[1] = self->rank % 2 == 0 ? other : self->comm;
   for (int i = 0; i < 2; i++) {
@@ -189,7 +189,7 @@ static int one_is_late(party_rank_t *self) {
   coll_comm_t limited;
   coll_comm_config_t config = COLL_COMM_CONFIG_INIT;
   config.call_timeout_ms = 300;
-  PARTY_OK(coll_comm_split_config(self->comm, 0, 0, &config, &limited));
+  PARTY_OK(coll_comm_split(self->comm, 0, 0, &config, &limited));
   choose_all(limited, peers);
   PARTY_TRY(make_file(1, &own));
   if (self->rank == 0) {

@@ -74,7 +74,7 @@ Test(environment, without_a_launcher_is_one_rank) {
   cr_assert(found.status == COLL_OK && found.rank == 0 && found.size == 1);
   coll_comm_t comm;
   float one = 3, sum = 0;
-  cr_assert_eq(coll_comm_create_env(&comm), COLL_OK, "%s", coll_last_error(NULL));
+  cr_assert_eq(coll_comm_create_env(NULL, &comm), COLL_OK, "%s", coll_last_error(NULL));
   cr_assert_eq(coll_allreduce(&one, &sum, 1, COLL_FLOAT32, COLL_SUM, comm, NULL), COLL_OK);
   cr_assert_eq(sum, 3);
   cr_assert_eq(coll_comm_destroy(comm), COLL_OK);
@@ -242,7 +242,7 @@ Test(environment, refuses_empty_variables_of_the_library) {
     set(own[i], "");
     coll_status_t status = strncmp(own[i], "COLL_INTERFACE", 14) == 0 || i == 7
                                ? coll_unique_id_create_net(&id)
-                               : coll_comm_create_env(&comm);
+                               : coll_comm_create_env(NULL, &comm);
     if (i == 7 && status == COLL_OK) status = coll_comm_create(&id, 0, 1, NULL, &comm);
     cr_assert_eq(status, COLL_ERROR_INVALID, "an empty %s was taken", own[i]);
     cr_assert_not_null(strstr(coll_last_error(NULL), own[i]), "%s", coll_last_error(NULL));
@@ -253,7 +253,7 @@ Test(environment, refuses_empty_variables_of_the_library) {
 Test(environment, paces_only_with_a_file) {
   coll_comm_t comm;
   set("COLL_TOPO_PACED", "1");
-  cr_assert_eq(coll_comm_create_env(&comm), COLL_ERROR_INVALID);
+  cr_assert_eq(coll_comm_create_env(NULL, &comm), COLL_ERROR_INVALID);
   cr_assert_not_null(strstr(coll_last_error(NULL), "COLL_TOPO_FILE"), "%s", coll_last_error(NULL));
 }
 
@@ -471,7 +471,7 @@ static int launched(int rank, int size, void *context) {
   coll_comm_t comm;
   int32_t one = 1, sum = 0;
   for (int round = 0; round < 3; round++) { /* the same port again */
-    PARTY_OK(coll_comm_create_env(&comm));
+    PARTY_OK(coll_comm_create_env(NULL, &comm));
     PARTY_OK(coll_allreduce(&one, &sum, 1, COLL_INT32, COLL_SUM, comm, NULL));
     PARTY_REQUIRE(sum == size, "sum is %d", sum);
     PARTY_OK(coll_comm_destroy(comm));

@@ -25,7 +25,7 @@ static bool becomes_fast(coll_comm_t comm, coll_op_t op, size_t count) {
 
 Test(fastpath, is_for_small_calls_that_need_only_the_run) {
   coll_comm_t comm;
-  cr_assert_eq(coll_comm_create_local(1, &comm), COLL_OK);
+  cr_assert_eq(coll_comm_create_local(1, NULL, &comm), COLL_OK);
   cr_assert(becomes_fast(comm, COLL_SUM, SMALL));
   cr_assert_eq(entry_of(comm, COLL_SUM, SMALL)->send_bytes, SMALL * sizeof(float));
   cr_assert(becomes_fast(comm, COLL_SUM, LARGEST));
@@ -36,7 +36,7 @@ Test(fastpath, is_for_small_calls_that_need_only_the_run) {
 
 Test(fastpath, ends_when_another_algorithm_is_forced) {
   coll_comm_t comm;
-  cr_assert_eq(coll_comm_create_local(1, &comm), COLL_OK);
+  cr_assert_eq(coll_comm_create_local(1, NULL, &comm), COLL_OK);
   cr_assert(becomes_fast(comm, COLL_SUM, SMALL));
   cr_assert_eq(coll_comm_algo_set(comm, COLL_ALLREDUCE, "ring"), COLL_OK);
   cr_assert_null(entry_of(comm, COLL_SUM, SMALL));
@@ -45,7 +45,7 @@ Test(fastpath, ends_when_another_algorithm_is_forced) {
 
 Test(fastpath, fails_once_the_communicator_is_aborted) {
   coll_comm_t comm;
-  cr_assert_eq(coll_comm_create_local(1, &comm), COLL_OK);
+  cr_assert_eq(coll_comm_create_local(1, NULL, &comm), COLL_OK);
   cr_assert(becomes_fast(comm, COLL_SUM, SMALL));
   cr_assert_eq(coll_comm_abort(comm), COLL_OK);
   for (int i = 0; i < 2; i++) {

@@ -160,7 +160,7 @@ Test(hang, names_a_rank_that_does_not_go_on) {
   coll_comm_t comms[4];
   char text[512], *at;
   hang_set_limits("0", "0");
-  cr_assert(coll_comm_create_local(4, comms) == COLL_OK);
+  cr_assert(coll_comm_create_local(4, NULL, comms) == COLL_OK);
   for (int rank = 0; rank < 4; rank++) {
     flight_recorder_t *own = comms[rank]->local->flight;
     const flight_standstill_t wait = {
@@ -253,7 +253,7 @@ Test(hang, reports_nothing_with_0) {
 static int wait_elsewhere(party_rank_t *self) {
   coll_comm_t child;
   hang_begin(self);
-  PARTY_OK(coll_comm_split(self->comm, self->rank > 0, 0, &child));
+  PARTY_OK(coll_comm_split(self->comm, self->rank > 0, 0, NULL, &child));
   if (self->rank == 2) {
     hang_waiters_t waiters = {0};
     hang_add_waiter(&waiters, self->comm, 0);
@@ -375,7 +375,7 @@ Test(hang, times_out_for_all_ranks_alike) {
 Test(hang, has_one_sentence_for_all_timeouts) {
   coll_comm_t comms[2];
   hang_set_limits("0", "0");
-  cr_assert(coll_comm_create_local(2, comms) == COLL_OK);
+  cr_assert(coll_comm_create_local(2, NULL, comms) == COLL_OK);
   comm_finish(comms[1], base_fail(COLL_ERROR_TIMEOUT, "the first"), 0);
   comm_finish(comms[0], base_fail(COLL_ERROR_TIMEOUT, "the second"), 1);
   for (int rank = 0; rank < 2; rank++) {
@@ -393,7 +393,7 @@ static comm_limits_t limits_of(const coll_comm_config_t *config) {
   coll_comm_t comm, child;
   cr_assert(coll_unique_id_create(&id) == COLL_OK);
   cr_assert(coll_comm_create(&id, 0, 1, config, &comm) == COLL_OK, "%s", coll_last_error(NULL));
-  cr_assert(coll_comm_split(comm, 0, 0, &child) == COLL_OK);
+  cr_assert(coll_comm_split(comm, 0, 0, NULL, &child) == COLL_OK);
   comm_limits_t limits = comm->limits;
   cr_assert(memcmp(&limits, &child->limits, sizeof limits) == 0, "a child has others");
   coll_comm_destroy(child);
@@ -424,6 +424,6 @@ Test(hang, is_set_by_config) {
 Test(hang, refuses_wrong_knobs) {
   coll_comm_t comm;
   hang_set_limits("soon", "0");
-  cr_assert(coll_comm_create_local(1, &comm) == COLL_ERROR_INVALID);
+  cr_assert(coll_comm_create_local(1, NULL, &comm) == COLL_ERROR_INVALID);
   cr_assert(strstr(coll_last_error(NULL), "COLL_HANG_MS") != NULL);
 }

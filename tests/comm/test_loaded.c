@@ -120,7 +120,7 @@ static int load_in_place(party_rank_t *self) {
   PARTY_TRY(ask(self, COLL_ALLGATHER, 0, false));
   PARTY_TRY(ask(self, COLL_ALLGATHER, 0, self->rank == 1));
   PARTY_REQUIRE(is_used(self, COLL_ALLGATHER, "swap"), "the plan is not used");
-  PARTY_OK(coll_comm_split(self->comm, 0, 0, &part)); /* uses an allgather of its own */
+  PARTY_OK(coll_comm_split(self->comm, 0, 0, NULL, &part)); /* uses an allgather of its own */
   PARTY_OK(coll_comm_destroy(part));
   return 0;
 }

@@ -45,7 +45,8 @@ Test(lock, serves_batches_with_crossed_tickets) {
   crossed_t crossed;
   harness_result_t result;
   for (int c = 0; c < 2; c++) {
-    cr_assert_eq(coll_comm_create_local(1, &crossed.comms[c]), COLL_OK, "%s", base_last_error());
+    cr_assert_eq(coll_comm_create_local(1, NULL, &crossed.comms[c]), COLL_OK, "%s",
+                 base_last_error());
   }
   for (int round = 0; round < 20; round++) {
     for (int b = 0; b < 2; b++) crossed.batches[b] = empty_batch(&crossed);
@@ -78,7 +79,7 @@ Test(lock, creation_waits_for_calls_of_failed_communicators) {
   coll_comm_t failed;
   pthread_t creator;
   _Atomic int done = 0;
-  cr_assert_eq(coll_comm_create_local(1, &failed), COLL_OK, "%s", base_last_error());
+  cr_assert_eq(coll_comm_create_local(1, NULL, &failed), COLL_OK, "%s", base_last_error());
   comm_lock_take(failed, comm_lock_ticket(failed));
   coll_comm_abort(failed);
   cr_assert_eq(pthread_create(&creator, NULL, create_another, &done), 0);

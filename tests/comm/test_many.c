@@ -75,7 +75,7 @@ static void run_rank(int rank, int size, int victim) {
   coll_comm_t comm;
   double own = rank, sum = 0;
   set("RANK", rank);
-  if (coll_comm_create_env(&comm) != COLL_OK) {
+  if (coll_comm_create_env(NULL, &comm) != COLL_OK) {
     fail(rank, coll_last_error(NULL));
     return;
   }

@@ -119,7 +119,7 @@ Test(placement, ranks_wait_for_slow_links) {
 static int split_by_parity(party_rank_t *self) {
   coll_comm_t child;
   int32_t one = 1, sum = 0;
-  PARTY_OK(coll_comm_split(self->comm, self->rank % 2, 0, &child));
+  PARTY_OK(coll_comm_split(self->comm, self->rank % 2, 0, NULL, &child));
   const topo_layout_t *layout = child->layout;
   PARTY_REQUIRE(layout != NULL && layout->size == child->size, "the child has no layout");
   PARTY_REQUIRE(layout->level[0].groups == 2, "it has %d hosts", (int)layout->level[0].groups);

@@ -129,7 +129,8 @@ enum { MAPPED_COUNT = 16384, MAPPED_ALLOCATIONS = 12 };
 
 static coll_status_t sum_in_new_memory(party_rank_t *self, int allocations) {
   float *memory;
-  coll_status_t status = coll_mem_alloc(2 * MAPPED_COUNT * sizeof *memory, (void **)&memory);
+  coll_status_t status =
+      coll_mem_alloc(COLL_DEVICE_HOST, 2 * MAPPED_COUNT * sizeof *memory, (void **)&memory);
   if (status != COLL_OK) return status;
   allocations_left = allocations;
   status = coll_allreduce(memory, memory + MAPPED_COUNT, MAPPED_COUNT, COLL_FLOAT32, COLL_SUM,
@@ -178,7 +179,7 @@ Test(scarce, memory_of_local_communicators) {
   for (; status != COLL_OK; allocations++) {
     for (int rank = 0; rank < RANKS; rank++) comms[rank] = nothing;
     allocations_left = allocations;
-    status = coll_comm_create_local(RANKS, comms);
+    status = coll_comm_create_local(RANKS, NULL, comms);
     allocations_left = -1;
     cr_assert(status == COLL_OK || status == COLL_ERROR_MEMORY, "%s", coll_last_error(NULL));
     for (int rank = 0; rank < RANKS && status != COLL_OK; rank++) {
@@ -195,7 +196,7 @@ static coll_status_t split_somehow(party_rank_t *self, coll_comm_t *child) {
   coll_comm_config_t config = COLL_COMM_CONFIG_INIT;
   config.blocking = !scarcity->on_stream;
   if (scarcity->in_group) coll_group_start();
-  coll_status_t status = coll_comm_split_config(self->comm, 0, 0, &config, child);
+  coll_status_t status = coll_comm_split(self->comm, 0, 0, &config, child);
   if (scarcity->in_group) status = coll_group_end();
   while (status == COLL_IN_PROGRESS) status = coll_comm_error(*child);
   if (status != COLL_OK && *child != NULL) coll_comm_destroy(*child);
@@ -205,7 +206,7 @@ static coll_status_t split_somehow(party_rank_t *self, coll_comm_t *child) {
 static int split(party_rank_t *self) {
   scarcity_t *scarcity = self->context;
   coll_comm_t child = NULL;
-  PARTY_OK(coll_comm_split(self->comm, 0, 0, &child)); /* its plans are built */
+  PARTY_OK(coll_comm_split(self->comm, 0, 0, NULL, &child)); /* its plans are built */
   PARTY_OK(coll_comm_destroy(child));
   child = NULL;
   harness_barrier();

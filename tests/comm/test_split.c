@@ -24,7 +24,7 @@ static int by_color(party_rank_t *self) {
   coll_comm_t child;
   int rank, size, sum = 0, color = self->rank % 2;
   int members = (self->size + 1 - color) / 2, before = self->rank / 2;
-  PARTY_OK(coll_comm_split(self->comm, color, -self->rank, &child));
+  PARTY_OK(coll_comm_split(self->comm, color, -self->rank, NULL, &child));
   PARTY_OK(coll_comm_rank(child, &rank));
   PARTY_OK(coll_comm_size(child, &size));
   PARTY_REQUIRE(size == members && rank == members - 1 - before, "rank %d of %d", rank, size);
@@ -47,7 +47,7 @@ static int some_stay_out(party_rank_t *self) {
   coll_comm_t child = (coll_comm_t)(void *)&child;
   int rank, size;
   bool out = self->rank == 1;
-  PARTY_OK(coll_comm_split(self->comm, out ? -1 : 7, 0, &child));
+  PARTY_OK(coll_comm_split(self->comm, out ? -1 : 7, 0, NULL, &child));
   if (out) {
     PARTY_REQUIRE(child == NULL, "a communicator for one who stays out");
   } else {
@@ -71,9 +71,9 @@ Test(split, leaves_out_negative_colors) {
 static int nested(party_rank_t *self) {
   coll_comm_t pair, alone, half;
   int sum = 0;
-  PARTY_OK(coll_comm_split(self->comm, self->rank / 2, 0, &pair));
-  PARTY_OK(coll_comm_split(pair, self->rank % 2, 0, &alone));
-  PARTY_OK(coll_comm_split(self->comm, self->rank < 4, self->rank, &half));
+  PARTY_OK(coll_comm_split(self->comm, self->rank / 2, 0, NULL, &pair));
+  PARTY_OK(coll_comm_split(pair, self->rank % 2, 0, NULL, &alone));
+  PARTY_OK(coll_comm_split(self->comm, self->rank < 4, self->rank, NULL, &half));
   PARTY_OK(coll_comm_destroy(pair));
   PARTY_OK(coll_comm_destroy(self->comm));
   self->comm = NULL;
@@ -96,7 +96,7 @@ static int at_once(party_rank_t *self) {
   static _Thread_local float data[2][COUNT];
   coll_comm_t child;
   coll_stream_t streams[2];
-  PARTY_OK(coll_comm_split(self->comm, self->rank % 2, 0, &child));
+  PARTY_OK(coll_comm_split(self->comm, self->rank % 2, 0, NULL, &child));
   for (int s = 0; s < 2; s++) {
     PARTY_OK(coll_stream_create(&streams[s]));
     for (int i = 0; i < COUNT; i++) data[s][i] = 1;
@@ -128,7 +128,7 @@ static int beside_calls(party_rank_t *self) {
   coll_comm_t child;
   coll_group_start();
   coll_barrier(self->comm, NULL);
-  coll_status_t status = coll_comm_split(self->comm, 0, 0, &child);
+  coll_status_t status = coll_comm_split(self->comm, 0, 0, NULL, &child);
   PARTY_REQUIRE(coll_group_end() == status, "the group's end returned another status");
   PARTY_REQUIRE(status == COLL_ERROR_INVALID, "split beside a barrier: %s",
                 coll_status_string(status));
@@ -154,7 +154,7 @@ static int bound_apart(party_rank_t *self) {
   PARTY_REQUIRE(sched_setaffinity(0, sizeof set, &set) == 0, "cannot bind");
   one = topo_cpus_own();
   PARTY_REQUIRE(topo_cpus_count(&one) == 1, "bound to %d", topo_cpus_count(&one));
-  PARTY_OK(coll_comm_split(self->comm, 0, 0, &child));
+  PARTY_OK(coll_comm_split(self->comm, 0, 0, NULL, &child));
   sched_setaffinity(0, sizeof before, &before);
   int cores = self->size < usable ? self->size : usable;
   PARTY_REQUIRE(child->cores == cores, "%d cores, not %d", child->cores, cores);
@@ -176,7 +176,7 @@ static int with_few_files(party_rank_t *self) {
   const struct rlimit limit = {(rlim_t)(lowest + left), (rlim_t)(lowest + left)};
   PARTY_OK(coll_barrier(self->comm, NULL));
   if (self->rank == 1) PARTY_REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0, "no limit");
-  coll_status_t status = coll_comm_split(self->comm, 0, 0, &child);
+  coll_status_t status = coll_comm_split(self->comm, 0, 0, NULL, &child);
   const char *text = coll_last_error(NULL);
   harness_barrier(); /* a rank that exits might be taken for the cause */
   PARTY_REQUIRE(status == COLL_OK || strstr(text, "host") == NULL, "%s", text);

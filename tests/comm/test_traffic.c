@@ -25,8 +25,8 @@ static int open_buffers(buffers_t *b, size_t floats, bool mapped) {
   size_t bytes = (floats + 1) * sizeof(float);
   *b = (buffers_t){.mapped = mapped};
   if (mapped) {
-    PARTY_OK(coll_mem_alloc(bytes, (void **)&b->input));
-    PARTY_OK(coll_mem_alloc(bytes, (void **)&b->output));
+    PARTY_OK(coll_mem_alloc(COLL_DEVICE_HOST, bytes, (void **)&b->input));
+    PARTY_OK(coll_mem_alloc(COLL_DEVICE_HOST, bytes, (void **)&b->output));
   } else {
     b->input = malloc(bytes);
     b->output = malloc(bytes);
@@ -322,7 +322,7 @@ static int check_counter(party_rank_t *self) {
   PARTY_OK(coll_barrier(self->comm, NULL));
   PARTY_TRY(sent_since(self, &before, &bytes));
   PARTY_REQUIRE(bytes == 0, "a barrier has sent %" PRIu64 " bytes", bytes);
-  PARTY_OK(coll_comm_split(self->comm, 0, self->rank, &half));
+  PARTY_OK(coll_comm_split(self->comm, 0, self->rank, NULL, &half));
   PARTY_OK(coll_comm_bytes_sent(half, &bytes));
   PARTY_REQUIRE(bytes == 0, "a new communicator has sent %" PRIu64 " bytes", bytes);
   PARTY_OK(coll_comm_bytes_sent(self->comm, &before));

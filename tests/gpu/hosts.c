@@ -66,6 +66,6 @@ bool hosts_run(int size, const hosts_setup_t *setup, harness_result_t *result) {
 }
 
 int hosts_alloc(const hosts_side_t *side, size_t bytes, void **memory) {
-  PARTY_OK(coll_mem_alloc_device(side->device, bytes, memory));
+  PARTY_OK(coll_mem_alloc(side->device, bytes, memory));
   return 0;
 }

@@ -206,7 +206,7 @@ static int in_order(party_rank_t *self) {
   uint64_t *data, expected = 1;
   PARTY_TRY(open_side(self->rank, gpus, &sides[0]));
   PARTY_TRY(open_side(self->rank, gpus, &sides[1]));
-  PARTY_OK(coll_mem_alloc_device(sides[0].device, COUNT * sizeof *data, (void **)&data));
+  PARTY_OK(coll_mem_alloc(sides[0].device, COUNT * sizeof *data, (void **)&data));
   for (int i = 0; i < COUNT; i++) data[i] = 1;
   PARTY_OK(coll_barrier(self->comm, sides[0].stream)); /* connects */
   if (self->rank > 0) harness_barrier();
@@ -268,11 +268,11 @@ static void group_of(int size, int gpus) {
   coll_comm_t comms[8];
   side_t sides[8];
   float *send[8], *recv[8];
-  GPU_OK(coll_comm_create_local(size, comms));
+  GPU_OK(coll_comm_create_local(size, NULL, comms));
   for (int r = 0; r < size; r++) {
     cr_assert(open_side(r, gpus, &sides[r]) == 0, "%s", base_last_error());
-    GPU_OK(coll_mem_alloc_device(sides[r].device, COUNT * sizeof(float), (void **)&send[r]));
-    GPU_OK(coll_mem_alloc_device(sides[r].device, COUNT * sizeof(float), (void **)&recv[r]));
+    GPU_OK(coll_mem_alloc(sides[r].device, COUNT * sizeof(float), (void **)&send[r]));
+    GPU_OK(coll_mem_alloc(sides[r].device, COUNT * sizeof(float), (void **)&recv[r]));
     for (int i = 0; i < COUNT; i++) send[r][i] = (float)(r + 1);
   }
   for (int round = 0; round < 3; round++) {
@@ -322,8 +322,8 @@ Test(gpu_comm, buffers_and_streams_that_do_not_go_together) {
   float plain[4] = {1, 2, 3, 4}, *device;
   begin(2);
   cr_assert(open_side(0, 2, &side) == 0, "%s", base_last_error());
-  GPU_OK(coll_comm_create_local(1, &comm));
-  GPU_OK(coll_mem_alloc_device(0, sizeof plain, (void **)&device));
+  GPU_OK(coll_comm_create_local(1, NULL, &comm));
+  GPU_OK(coll_mem_alloc(0, sizeof plain, (void **)&device));
   GPU_OK(coll_stream_create(&host));
   GPU_FAILS(COLL_ERROR_INVALID, "send buffer is plain memory of the host",
             coll_allreduce(plain, device, 4, COLL_FLOAT32, COLL_SUM, comm, side.stream));
@@ -356,7 +356,7 @@ static int mixed_call(party_rank_t *self) {
   side_t side;
   float plain = 1, *device;
   PARTY_TRY(open_side(self->rank, 2, &side));
-  PARTY_OK(coll_mem_alloc_device(side.device, sizeof plain, (void **)&device));
+  PARTY_OK(coll_mem_alloc(side.device, sizeof plain, (void **)&device));
   bool on_gpu = self->rank == 0;
   float *buffer = on_gpu ? device : &plain;
   coll_status_t status = coll_allreduce(buffer, buffer, 1, COLL_FLOAT32, COLL_SUM, self->comm,
@@ -381,7 +381,7 @@ static int other_call(party_rank_t *self) {
   float *data;
   size_t count = self->rank == self->size - 1 ? 6 : 5;
   PARTY_TRY(open_side(self->rank, *(const int *)self->context, &side));
-  PARTY_OK(coll_mem_alloc_device(side.device, 4096, (void **)&data));
+  PARTY_OK(coll_mem_alloc(side.device, 4096, (void **)&data));
   PARTY_OK(coll_allreduce(data, data, 7, COLL_FLOAT32, COLL_SUM, self->comm, side.stream));
   /* the other ranks may have found it before this one makes its call */
   coll_status_t status =
@@ -413,7 +413,7 @@ static int one_call_more(party_rank_t *self) {
   side_t side;
   float *data;
   PARTY_TRY(open_side(self->rank, *(const int *)self->context, &side));
-  PARTY_OK(coll_mem_alloc_device(side.device, 4096, (void **)&data));
+  PARTY_OK(coll_mem_alloc(side.device, 4096, (void **)&data));
   int calls = self->rank == 0 ? 2 : 1;
   for (int i = 0; i < calls; i++) {
     PARTY_OK(coll_allreduce(data, data, 7, COLL_FLOAT32, COLL_SUM, self->comm, side.stream));
@@ -442,7 +442,7 @@ static int with_one_missing(party_rank_t *self, coll_status_t expected, bool is_
   side_t side;
   float *data;
   PARTY_TRY(open_side(self->rank, gpus, &side));
-  PARTY_OK(coll_mem_alloc_device(side.device, 4096, (void **)&data));
+  PARTY_OK(coll_mem_alloc(side.device, 4096, (void **)&data));
   PARTY_OK(coll_allreduce(data, data, 1024, COLL_FLOAT32, COLL_SUM, self->comm, side.stream));
   PARTY_OK(coll_stream_sync(side.stream));
   harness_barrier();

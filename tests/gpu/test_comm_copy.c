@@ -104,8 +104,9 @@ static int premul_sums(party_rank_t *self) {
                factor = (float)(self->size * (self->size + 3) / 2);
   coll_op_t op;
   PARTY_TRY(open_side(self, &side));
-  PARTY_OK(coll_op_create_premul_sum(&scalar, COLL_FLOAT32, self->comm, &op));
-  PARTY_OK(coll_mem_alloc_device(side.device, COUNT * sizeof *data, (void **)&data));
+  PARTY_OK(coll_op_create_premul_sum(&scalar, COLL_FLOAT32, COLL_SCALAR_HOST_IMMEDIATE, self->comm,
+                                     &op));
+  PARTY_OK(coll_mem_alloc(side.device, COUNT * sizeof *data, (void **)&data));
   for (int count = 10; count <= COUNT; count *= 4000) {
     for (int i = 0; i < count; i++) data[i] = (float)(i % 100);
     PARTY_OK(
@@ -133,7 +134,7 @@ static int in_order(party_rank_t *self) {
   side_t side;
   uint64_t *data, expected = 1;
   PARTY_TRY(open_side(self, &side));
-  PARTY_OK(coll_mem_alloc_device(side.device, COUNT * sizeof *data, (void **)&data));
+  PARTY_OK(coll_mem_alloc(side.device, COUNT * sizeof *data, (void **)&data));
   for (int i = 0; i < COUNT; i++) data[i] = 1;
   PARTY_OK(coll_barrier(self->comm, side.streams[0])); /* connects */
   if (self->rank > 0) harness_barrier();
@@ -189,9 +190,9 @@ static int groups(party_rank_t *self) {
   float *send, *recv, *sum;
   size_t bytes = (size_t)size * COUNT * sizeof(float);
   PARTY_TRY(open_side(self, &side));
-  PARTY_OK(coll_mem_alloc_device(side.device, bytes, (void **)&send));
-  PARTY_OK(coll_mem_alloc_device(side.device, bytes, (void **)&recv));
-  PARTY_OK(coll_mem_alloc_device(side.device, COUNT * sizeof(float), (void **)&sum));
+  PARTY_OK(coll_mem_alloc(side.device, bytes, (void **)&send));
+  PARTY_OK(coll_mem_alloc(side.device, bytes, (void **)&recv));
+  PARTY_OK(coll_mem_alloc(side.device, COUNT * sizeof(float), (void **)&sum));
   for (int round = 0; round < 5; round++) {
     for (int i = 0; i < size * COUNT; i++) send[i] = (float)(100 * round + 10 * self->rank + i % 7);
     for (int i = 0; i < COUNT; i++) sum[i] = 1;
@@ -235,7 +236,7 @@ static int other_engine(party_rank_t *self) {
   float *data, plain = 1;
   setenv("COLL_CUDA_ENGINE", self->rank == self->size - 1 ? "copy" : "auto", 1);
   PARTY_TRY(open_side(self, &side));
-  PARTY_OK(coll_mem_alloc_device(side.device, sizeof *data, (void **)&data));
+  PARTY_OK(coll_mem_alloc(side.device, sizeof *data, (void **)&data));
   coll_status_t status =
       coll_allreduce(data, data, 1, COLL_FLOAT32, COLL_SUM, self->comm, side.streams[0]);
   PARTY_REQUIRE(status == COLL_ERROR_INVALID, "status %d", (int)status);
@@ -259,7 +260,7 @@ static int asks_for_the_kernel(party_rank_t *self) {
   side_t side;
   float *data;
   PARTY_TRY(open_side(self, &side));
-  PARTY_OK(coll_mem_alloc_device(side.device, sizeof *data, (void **)&data));
+  PARTY_OK(coll_mem_alloc(side.device, sizeof *data, (void **)&data));
   *data = 1;
   coll_status_t status =
       coll_allreduce(data, data, 1, COLL_FLOAT32, COLL_SUM, self->comm, side.streams[0]);
@@ -295,7 +296,7 @@ static int captured(party_rank_t *self) {
   float *data;
   cuda_graph_t graph;
   PARTY_TRY(open_side(self, &side));
-  PARTY_OK(coll_mem_alloc_device(side.device, sizeof *data, (void **)&data));
+  PARTY_OK(coll_mem_alloc(side.device, sizeof *data, (void **)&data));
   *data = 1;
   PARTY_OK(coll_barrier(self->comm, side.streams[0]));
   PARTY_REQUIRE(cuStreamBeginCapture_v2(side.cuda[0], CUDA_CAPTURE_GLOBAL) == CUDA_RESULT_OK,

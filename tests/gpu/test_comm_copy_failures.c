@@ -17,7 +17,7 @@ static int other_call(party_rank_t *self) {
   float *data;
   size_t count = self->rank == self->size - 1 ? 6 : 5;
   PARTY_TRY(open_side(self, &side));
-  PARTY_OK(coll_mem_alloc_device(side.device, 4096, (void **)&data));
+  PARTY_OK(coll_mem_alloc(side.device, 4096, (void **)&data));
   coll_status_t status =
       coll_allreduce(data, data, 7, COLL_FLOAT32, COLL_SUM, self->comm, side.streams[0]);
   if (status == COLL_OK) { /* else the others are ahead, and this rank hears of it here */
@@ -50,7 +50,7 @@ static int one_call_more(party_rank_t *self) {
   side_t side;
   float *data;
   PARTY_TRY(open_side(self, &side));
-  PARTY_OK(coll_mem_alloc_device(side.device, 4096, (void **)&data));
+  PARTY_OK(coll_mem_alloc(side.device, 4096, (void **)&data));
   for (int i = 0; i < (self->rank == 0 ? 2 : 1); i++) {
     PARTY_OK(coll_allreduce(data, data, 7, COLL_FLOAT32, COLL_SUM, self->comm, side.streams[0]));
   }
@@ -113,7 +113,7 @@ static int with_one_missing(party_rank_t *self, int messages, ending_t ending) {
   pthread_t thread;
   int last = self->size - 1;
   PARTY_TRY(open_side(self, &side));
-  PARTY_OK(coll_mem_alloc_device(side.device, BYTES, (void **)&data));
+  PARTY_OK(coll_mem_alloc(side.device, BYTES, (void **)&data));
   PARTY_OK(coll_allreduce(data, data, 8, COLL_INT8, COLL_SUM, self->comm, side.streams[0]));
   PARTY_OK(coll_stream_sync(side.streams[0]));
   harness_barrier();

@@ -78,7 +78,7 @@ static int open_side(int rank, int size, const setup_t *setup, side_t *side) {
                                                          0) == CUDA_RESULT_OK,
                 "no stream");
   PARTY_OK(coll_stream_from_cuda(side->cuda, &side->stream));
-  PARTY_OK(coll_mem_alloc_device(side->device, COUNT * sizeof(float), (void **)&side->data));
+  PARTY_OK(coll_mem_alloc(side->device, COUNT * sizeof(float), (void **)&side->data));
   for (int i = 0; i < COUNT; i++) side->data[i] = (float)(rank + 1);
   return 0;
 }
@@ -133,7 +133,7 @@ static int pair_first(int rank, int size, void *context) {
   PARTY_TRY(send_first(&side, side.comm, rank, size, 1));
   PARTY_TRY(sum_up(&side, side.comm, rank, size));
   cuda_context_leave(side.driver, side.device); /* a split has the GPU of its parent */
-  coll_status_t status = coll_comm_split(side.comm, 0, -rank, &child);
+  coll_status_t status = coll_comm_split(side.comm, 0, -rank, NULL, &child);
   PARTY_REQUIRE(status == COLL_OK || status == COLL_IN_PROGRESS, "%s", coll_last_error(NULL));
   PARTY_TRY(await(child));
   PARTY_OK(cuda_context_enter(side.driver, side.device));
@@ -178,7 +178,7 @@ static void send_between(coll_comm_t comms[], int size) {
     GPU_OK(cuda_context_enter(driver, r));
     GPU_OK(coll_stream_from_cuda(NULL, &streams[r]));
     cuda_context_leave(driver, r);
-    GPU_OK(coll_mem_alloc_device(r, COUNT * sizeof(float), (void **)&data[r]));
+    GPU_OK(coll_mem_alloc(r, COUNT * sizeof(float), (void **)&data[r]));
     for (int i = 0; i < COUNT; i++) data[r][i] = (float)r + 1;
   }
   GPU_OK(coll_group_start());
@@ -198,12 +198,13 @@ Test(gpu_created, ranks_of_one_thread_that_names_their_gpus) {
   coll_comm_t comms[GPUS];
   const int devices[GPUS] = {0, 1, 2, 3}, none[2] = {0, GPUS};
   begin(GPUS);
-  GPU_OK(coll_comm_create_local_gpus(GPUS, devices, comms));
+  GPU_OK(coll_comm_create_local_gpus(GPUS, devices, NULL, comms));
   send_between(comms, GPUS);
-  GPU_FAILS(COLL_ERROR_INVALID, "devices is NULL", coll_comm_create_local_gpus(2, NULL, comms));
+  GPU_FAILS(COLL_ERROR_INVALID, "devices is NULL",
+            coll_comm_create_local_gpus(2, NULL, NULL, comms));
   GPU_FAILS(COLL_ERROR_INVALID, "coll_comm_create_local_gpus: comms is NULL",
-            coll_comm_create_local_gpus(2, devices, NULL));
-  GPU_FAILS(COLL_ERROR_INVALID, "4", coll_comm_create_local_gpus(2, none, comms));
+            coll_comm_create_local_gpus(2, devices, NULL, NULL));
+  GPU_FAILS(COLL_ERROR_INVALID, "4", coll_comm_create_local_gpus(2, none, NULL, comms));
   gpu_expect_clean();
 }
 
@@ -269,7 +270,7 @@ static int elsewhere(int rank, int size, void *context) {
   float *data;
   int other = 1 - rank;
   PARTY_TRY(open_side(rank, size, context, &side));
-  PARTY_OK(coll_mem_alloc_device(other, sizeof *data, (void **)&data));
+  PARTY_OK(coll_mem_alloc(other, sizeof *data, (void **)&data));
   coll_status_t status = coll_allreduce(data, data, 1, COLL_FLOAT32, COLL_SUM, side.comm, NULL);
   PARTY_REQUIRE(status == COLL_ERROR_INVALID, "status %d", (int)status);
   PARTY_REQUIRE(strstr(coll_last_error(NULL), "a rank has one GPU") != NULL, "%s",

@@ -21,17 +21,17 @@ static int allocate_many(int rank, int size, void *context) {
   void *memory[COUNT], *none = NULL;
   (void)context;
   for (int i = 0; i < COUNT; i++) {
-    PARTY_OK(coll_mem_alloc_device(i % GPUS, 1, &memory[i]));
+    PARTY_OK(coll_mem_alloc(i % GPUS, 1, &memory[i]));
     PARTY_REQUIRE(((char *)memory[i])[STANDIN_GRANULARITY - 1] == 0, "it is not zeroed");
     ((char *)memory[i])[0] = 1;
   }
   for (int i = 0; i < COUNT; i += 2) PARTY_OK(coll_mem_free(memory[i]));
   for (int i = 1; i < COUNT; i += 2) PARTY_OK(coll_mem_free(memory[i]));
   PARTY_REQUIRE(size > 1 || coll_mem_free(memory[0]) == COLL_ERROR_INVALID, "freed twice");
-  PARTY_REQUIRE(coll_mem_alloc_device(GPUS, 1, &none) == COLL_ERROR_INVALID, "a GPU too many");
+  PARTY_REQUIRE(coll_mem_alloc(GPUS, 1, &none) == COLL_ERROR_INVALID, "a GPU too many");
   PARTY_REQUIRE(strstr(coll_last_error(NULL), "device 2: GPU 2 does not exist") != NULL, "%s",
                 coll_last_error(NULL));
-  PARTY_OK(coll_mem_alloc(100, &none));
+  PARTY_OK(coll_mem_alloc(COLL_DEVICE_HOST, 100, &none));
   PARTY_OK(coll_mem_free(none));
   return rank >= 0 ? 0 : 1;
 }
@@ -48,9 +48,9 @@ static int use_scalar(party_rank_t *self) {
   coll_op_t op;
   coll_registration_t handle;
   void *memory;
-  PARTY_OK(coll_mem_alloc_device(0, BYTES, &memory));
+  PARTY_OK(coll_mem_alloc(0, BYTES, &memory));
   for (int residence = 0; residence < 2; residence++) {
-    coll_status_t status = coll_op_create_premul_sum_resident(
+    coll_status_t status = coll_op_create_premul_sum(
         memory, COLL_FLOAT32, (coll_scalar_residence_t)residence, self->comm, &op);
     PARTY_REQUIRE(status == COLL_ERROR_UNSUPPORTED, "%s", coll_status_string(status));
     PARTY_REQUIRE(strstr(coll_last_error(self->comm), "memory of a GPU") != NULL, "%s",

@@ -34,7 +34,7 @@ static int open_side(const party_rank_t *self, side_t *side) {
                                                          0) == CUDA_RESULT_OK,
                 "no stream");
   PARTY_OK(coll_stream_from_cuda(side->cuda, &side->stream));
-  PARTY_OK(coll_mem_alloc_device(side->device, COUNT * sizeof(float), (void **)&side->data));
+  PARTY_OK(coll_mem_alloc(side->device, COUNT * sizeof(float), (void **)&side->data));
   return 0;
 }
 

@@ -37,7 +37,7 @@ static int open_side(const party_rank_t *self, side_t *side) {
                                                          0) == CUDA_RESULT_OK,
                 "no stream");
   PARTY_OK(coll_stream_from_cuda(side->cuda, &side->stream));
-  PARTY_OK(coll_mem_alloc_device(self->rank, COUNT * sizeof(float), (void **)&side->data));
+  PARTY_OK(coll_mem_alloc(self->rank, COUNT * sizeof(float), (void **)&side->data));
   PARTY_OK(
       coll_allreduce(side->data, side->data, 7, COLL_FLOAT32, COLL_SUM, self->comm, side->stream));
   return 0;

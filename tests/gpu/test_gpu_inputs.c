@@ -36,7 +36,7 @@ static int open_side(int device, side_t *side) {
                                                          0) == CUDA_RESULT_OK,
                 "no stream");
   PARTY_OK(coll_stream_from_cuda(side->cuda, &side->stream));
-  PARTY_OK(coll_mem_alloc_device(device, COUNT * sizeof(float), (void **)&side->data));
+  PARTY_OK(coll_mem_alloc(device, COUNT * sizeof(float), (void **)&side->data));
   return 0;
 }
 
@@ -60,7 +60,7 @@ Test(gpu_inputs, streams_of_another_gpu) {
   coll_stream_t stream;
   begin();
   cr_assert(open_side(0, &sides[0]) == 0, "%s", base_last_error());
-  GPU_OK(coll_comm_create_local(1, &comm));
+  GPU_OK(coll_comm_create_local(1, NULL, &comm));
   GPU_OK(call(comm, &sides[0]));
   cr_assert(open_side(1, &sides[1]) == 0, "%s", base_last_error());
   GPU_FAILS(COLL_ERROR_INVALID, "the stream is of another GPU or CUDA context",
@@ -88,7 +88,7 @@ Test(gpu_inputs, memory_of_another_gpu) {
   cuda_context_t context;
   begin();
   cr_assert(open_side(0, &side) == 0, "%s", base_last_error());
-  GPU_OK(coll_comm_create_local(1, &comm));
+  GPU_OK(coll_comm_create_local(1, NULL, &comm));
   GPU_OK(cuda_context_enter(side.driver, 1));
   GPU_DONE(side.driver->cuCtxGetCurrent(&context));
   GPU_DONE(side.driver->cuMemAlloc(&other, COUNT * sizeof(float)));
@@ -113,8 +113,8 @@ Test(gpu_inputs, memory_of_a_gpu_that_cannot_be_reached) {
   begin();
   gpu_setting("COLL_STANDIN_PEERS", "0");
   cr_assert(open_side(0, &side) == 0, "%s", base_last_error());
-  GPU_OK(coll_comm_create_local(1, &comm));
-  GPU_OK(coll_mem_alloc_device(1, COUNT * sizeof(float), &other));
+  GPU_OK(coll_comm_create_local(1, NULL, &comm));
+  GPU_OK(coll_mem_alloc(1, COUNT * sizeof(float), &other));
   GPU_FAILS(COLL_ERROR_INVALID,
             "the recv buffer is memory of GPU 1, which GPU 0, where the call is",
             coll_allreduce(side.data, other, COUNT, COLL_FLOAT32, COLL_SUM, comm, side.stream));
@@ -225,10 +225,11 @@ static int without_memory_in_a_call(party_rank_t *self) {
   coll_op_t op;
   if (self->rank == 1) setenv("COLL_STANDIN_BYTES", "235000000", 1);
   PARTY_TRY(open_side(self->rank, &side));
-  PARTY_OK(coll_mem_alloc_device(side.device, MANY * sizeof(float), (void **)&large));
+  PARTY_OK(coll_mem_alloc(side.device, MANY * sizeof(float), (void **)&large));
   PARTY_OK(call(self->comm, &side));
   PARTY_OK(coll_stream_sync(side.stream));
-  PARTY_OK(coll_op_create_premul_sum(&factor, COLL_FLOAT32, self->comm, &op));
+  PARTY_OK(coll_op_create_premul_sum(&factor, COLL_FLOAT32, COLL_SCALAR_HOST_IMMEDIATE, self->comm,
+                                     &op));
   coll_status_t status =
       coll_allreduce(large, large, MANY, COLL_FLOAT32, op, self->comm, side.stream);
   if (self->rank == 1) {
@@ -266,7 +267,7 @@ typedef struct worker {
 
 static coll_status_t work(coll_comm_t comm, side_t sides[2]) {
   coll_comm_t made;
-  COLL_TRY(coll_comm_split(comm, 0, 0, &made)); /* connects, too */
+  COLL_TRY(coll_comm_split(comm, 0, 0, NULL, &made)); /* connects, too */
   COLL_TRY(coll_comm_destroy(made));
   COLL_TRY(coll_allreduce(sides[0].data, sides[0].data, COUNT, COLL_FLOAT32, COLL_SUM, comm, NULL));
   COLL_TRY(coll_group_start());
@@ -298,7 +299,7 @@ Test(gpu_inputs, calls_while_another_thread_captures) {
   cuda_graph_t graph;
   begin();
   cr_assert(open_side(0, &side) == 0, "%s", base_last_error());
-  GPU_OK(coll_comm_create_local(1, &worker.comm));
+  GPU_OK(coll_comm_create_local(1, NULL, &worker.comm));
   GPU_OK(call(worker.comm, &side));
   GPU_OK(coll_stream_sync(side.stream));
   GPU_DONE(cuStreamBeginCapture_v2(side.cuda, CUDA_CAPTURE_GLOBAL));

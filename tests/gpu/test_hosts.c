@@ -82,7 +82,8 @@ static int compare_with_host(hosts_side_t *side) {
   if (own == NULL || plain == NULL) abort();
   uint64_t random = (uint64_t)side->self.rank + 1;
   PARTY_TRY(hosts_alloc(side, bytes, (void **)&data));
-  PARTY_OK(coll_op_create_premul_sum(&half, COLL_FLOAT32, side->self.comm, &premul));
+  PARTY_OK(coll_op_create_premul_sum(&half, COLL_FLOAT32, COLL_SCALAR_HOST_IMMEDIATE,
+                                     side->self.comm, &premul));
   const coll_op_t ops[] = {COLL_SUM, COLL_AVG, premul};
   for (int i = 0; i < 3; i++) {
     for (int j = 0; j < COUNT; j++) {

@@ -85,8 +85,8 @@ static int on_splits(hosts_side_t *side) {
   uint64_t *data;
   int half = self->size / 2;
   PARTY_TRY(hosts_alloc(side, 3 * sizeof *data, (void **)&data));
-  PARTY_OK(coll_comm_split(self->comm, self->rank % half, 0, &across));
-  PARTY_OK(coll_comm_split(self->comm, self->rank / half, 0, &within));
+  PARTY_OK(coll_comm_split(self->comm, self->rank % half, 0, NULL, &across));
+  PARTY_OK(coll_comm_split(self->comm, self->rank / half, 0, NULL, &within));
   for (int i = 0; i < 3; i++) data[i] = 1;
   PARTY_OK(coll_group_start());
   PARTY_OK(coll_allreduce(data, data, 1, COLL_UINT64, COLL_SUM, within, side->streams[0]));
@@ -120,7 +120,7 @@ static int make_ranks(int host, int size, const coll_unique_id_t *id, coll_comm_
   for (int i = 0; i < RANKS_EACH; i++) {
     PARTY_OK(cuda_context_enter(driver, i));
     PARTY_OK(coll_stream_from_cuda(NULL, &streams[i]));
-    PARTY_OK(coll_mem_alloc_device(i, LARGE * sizeof *data[i], (void **)&data[i]));
+    PARTY_OK(coll_mem_alloc(i, LARGE * sizeof *data[i], (void **)&data[i]));
     PARTY_OK(coll_comm_create(id, host * RANKS_EACH + i, size, NULL, &comms[i]));
     cuda_context_leave(driver, i);
   }

@@ -39,12 +39,12 @@ static int enter(const party_rank_t *self, party_gpu_t *gpu) {
 }
 
 static int open_side(const party_rank_t *self, const party_gpu_t *gpu, side_t *side) {
-  PARTY_OK(coll_comm_split(self->comm, 0, self->rank, &side->comm));
+  PARTY_OK(coll_comm_split(self->comm, 0, self->rank, NULL, &side->comm));
   PARTY_REQUIRE(gpu->driver->cuStreamCreateWithPriority(&side->cuda, CUDA_STREAM_NON_BLOCKING, 0) ==
                     CUDA_RESULT_OK,
                 "no stream");
   PARTY_OK(coll_stream_from_cuda(side->cuda, &side->stream));
-  PARTY_OK(coll_mem_alloc_device(gpu->device, COUNT * sizeof(float), (void **)&side->data));
+  PARTY_OK(coll_mem_alloc(gpu->device, COUNT * sizeof(float), (void **)&side->data));
   for (size_t i = 0; i < COUNT; i++) side->data[i] = (float)(self->rank + 1);
   return 0;
 }
@@ -208,7 +208,7 @@ static int leave_early(party_rank_t *self) {
   uint64_t random = random_mix((uint64_t)self->rank + 1);
   float *data;
   PARTY_TRY(enter(self, &gpu));
-  PARTY_OK(coll_mem_alloc_device(gpu.device, 4096 * sizeof *data, (void **)&data));
+  PARTY_OK(coll_mem_alloc(gpu.device, 4096 * sizeof *data, (void **)&data));
   for (int i = 0; i < CALLS; i++) {
     size_t count = 1 + random_mix((uint64_t)i) % 4096;
     coll_status_t status =

@@ -53,7 +53,7 @@ static int open_side(party_rank_t *self, side_t *side) {
                                                          0) == CUDA_RESULT_OK,
                 "no stream");
   PARTY_OK(coll_stream_from_cuda(side->cuda, &side->stream));
-  PARTY_OK(coll_mem_alloc_device(side->device, BYTES, (void **)&side->memory));
+  PARTY_OK(coll_mem_alloc(side->device, BYTES, (void **)&side->memory));
   PARTY_OK(coll_window_create(self->comm, side->memory, BYTES, &side->window));
   return 0;
 }
@@ -280,7 +280,7 @@ static int differ(party_rank_t *self) {
   coll_window_t other = NULL;
   char *outside, *input, *output;
   PARTY_TRY(open_side(self, &side));
-  PARTY_OK(coll_mem_alloc_device(side.device, BYTES, (void **)&outside));
+  PARTY_OK(coll_mem_alloc(side.device, BYTES, (void **)&outside));
   PARTY_OK(coll_window_create(self->comm, side.memory, BYTES, &other));
   if (!e->second || !is_last) PARTY_OK(coll_window_destroy(other));
   input = is_last && e->at >= 0 ? side.memory + e->at : side.memory;

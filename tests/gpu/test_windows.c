@@ -40,7 +40,7 @@ static int allocate(int device, source_t source, memory_t *memory) {
   cuda_ptr_t address;
   memory->source = source;
   if (source == FROM_COLL) {
-    PARTY_OK(coll_mem_alloc_device(device, BYTES, &memory->ptr));
+    PARTY_OK(coll_mem_alloc(device, BYTES, &memory->ptr));
     return 0;
   }
   PARTY_TRY(get_driver(&driver));
@@ -133,7 +133,7 @@ static void run_windows(source_t source) {
             result.text);
 }
 
-Test(windows, of_memory_of_coll_mem_alloc_device, .timeout = 60) {
+Test(windows, of_memory_of_coll_mem_alloc, .timeout = 60) {
   run_windows(FROM_COLL);
 }
 

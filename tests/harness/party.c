@@ -51,7 +51,7 @@ bool party_threads(int size, int timeout_ms, party_body_t body, void *context,
                    harness_result_t *result) {
   coll_comm_t comms[HARNESS_RANKS_MAX];
   plan_of_run_t run = {.body = body, .context = context, .comms = comms};
-  if (coll_comm_create_local(size, comms) != COLL_OK) abort();
+  if (coll_comm_create_local(size, NULL, comms) != COLL_OK) abort();
   return harness_run_threads(size, timeout_ms, thread_body, &run, result);
 }
 
@@ -98,7 +98,7 @@ coll_status_t party_call(coll_comm_t comm, int rank, const question_t *q, const 
 typedef struct arena {
   char *base, *input, *output;
   size_t bytes, in, out;
-  bool is_coll; /* of coll_mem_alloc or coll_mem_alloc_device */
+  bool is_coll; /* of coll_mem_alloc or coll_mem_alloc */
 } arena_t;
 
 static int make_arena(const party_rank_t *self, const question_t *q, const party_style_t *style,
@@ -113,9 +113,9 @@ static int make_arena(const party_rank_t *self, const question_t *q, const party
   arena->bytes = arena->in + arena->out + 3 * MARGIN_BYTES + skew;
   if (style->gpus > 0) {
     int device = self->rank % style->gpus;
-    PARTY_OK(coll_mem_alloc_device(device, arena->bytes, (void **)&arena->base));
+    PARTY_OK(coll_mem_alloc(device, arena->bytes, (void **)&arena->base));
   } else if (arena->is_coll) {
-    PARTY_OK(coll_mem_alloc(arena->bytes, (void **)&arena->base));
+    PARTY_OK(coll_mem_alloc(COLL_DEVICE_HOST, arena->bytes, (void **)&arena->base));
   } else {
     arena->base = malloc(arena->bytes);
     if (arena->base == NULL) abort();

@@ -19,7 +19,7 @@ int main(void) {
   for (int i = 0; i < COMMUNICATORS; i++) {
     coll_comm_t comm;
     int64_t sum = 0;
-    if (coll_comm_create_env(&comm) != COLL_OK) return fail("coll_comm_create_env");
+    if (coll_comm_create_env(NULL, &comm) != COLL_OK) return fail("coll_comm_create_env");
     if (coll_comm_rank(comm, &rank) != COLL_OK || coll_comm_size(comm, &size) != COLL_OK) {
       return fail("rank and size");
     }

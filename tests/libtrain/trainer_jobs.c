@@ -199,7 +199,7 @@ static int rank_body(int rank, int size, void *context) {
 void run_jobs(int size, job_t *jobs) {
   coll_comm_t comms[RANKS_MAX];
   harness_result_t result;
-  cr_assert_eq(coll_comm_create_local(size, comms), COLL_OK, "%s", coll_last_error(NULL));
+  cr_assert_eq(coll_comm_create_local(size, NULL, comms), COLL_OK, "%s", coll_last_error(NULL));
   for (int rank = 0; rank < size; rank++) jobs[rank].comm = comms[rank];
   cr_assert(harness_run_threads(size, TIMEOUT_MS, rank_body, jobs, &result), "%s", result.text);
   for (int rank = 0; rank < size; rank++) train_store_destroy(jobs[rank].store);

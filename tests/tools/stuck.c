@@ -22,7 +22,7 @@ static int stop(coll_comm_t comm, int rank) {
 
 static int fail(coll_comm_t comm, int rank) {
   coll_comm_t child;
-  if (check(coll_comm_split(comm, rank == 2, rank, &child))) return 1;
+  if (check(coll_comm_split(comm, rank == 2, rank, NULL, &child))) return 1;
   if (rank == 2) _exit(5);
   while (rank == 1) pause();
   return check(coll_barrier(child, NULL));
@@ -31,7 +31,7 @@ static int fail(coll_comm_t comm, int rank) {
 int main(int argc, char **argv) {
   coll_comm_t comm;
   int rank;
-  if (argc < 2 || check(coll_comm_create_env(&comm))) return 1;
+  if (argc < 2 || check(coll_comm_create_env(NULL, &comm))) return 1;
   if (check(coll_comm_rank(comm, &rank))) return 1;
   int code = strcmp(argv[1], "stop") == 0 ? stop(comm, rank) : fail(comm, rank);
   return check(coll_comm_destroy(comm)) || code;

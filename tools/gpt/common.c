@@ -18,7 +18,7 @@ coll_status_t gpt_options_parse(const base_command_t *command, int argc, char **
 
 coll_status_t gpt_group_open(coll_status_t status_before, train_group_t *group) {
   coll_comm_t comm;
-  coll_status_t status = coll_comm_create_env(&comm);
+  coll_status_t status = coll_comm_create_env(NULL, &comm);
   if (status != COLL_OK) {
     if (status_before != COLL_OK) return status_before;
     return base_tool_input(base_fail(status, "%s", coll_last_error(NULL)));

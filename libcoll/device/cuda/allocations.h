@@ -1,5 +1,5 @@
 /*
- * Memory of GPUs that the program owns by its address alone: the table behind coll_mem_alloc_device
+ * Memory of GPUs that the program owns by its address alone: the table behind coll_mem_alloc
  * and coll_mem_free. Thread-safe.
  */
 #ifndef DEVICE_CUDA_ALLOCATIONS_H

@@ -173,8 +173,8 @@ ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataTyp
     scalar = &value;
     residence = ncclScalarHostImmediate;
   }
-  result = nccl_result(coll_op_create_premul_sum_resident(
-                           scalar, found, (coll_scalar_residence_t)residence, comm->comm, &made),
+  result = nccl_result(coll_op_create_premul_sum(scalar, found, (coll_scalar_residence_t)residence,
+                                                 comm->comm, &made),
                        function);
   if (result == ncclSuccess) *op = (ncclRedOp_t)made;
   return result;

@@ -104,11 +104,11 @@ static coll_status_t make_local(int count, ncclComm_t comms[], coll_comm_t made[
   int available = nccl_driver_find() ? nccl_driver_devices() : 0;
   bool has_all = available > 0;
   for (int i = 0; i < count; i++) has_all = has_all && comms[i]->device < available;
-  if (!has_all) return coll_comm_create_local(count, made);
+  if (!has_all) return coll_comm_create_local(count, NULL, made);
   int *devices = malloc((size_t)count * sizeof *devices);
   if (devices == NULL) return COLL_ERROR_MEMORY;
   for (int i = 0; i < count; i++) devices[i] = comms[i]->device;
-  coll_status_t status = coll_comm_create_local_gpus(count, devices, made);
+  coll_status_t status = coll_comm_create_local_gpus(count, devices, NULL, made);
   free(devices);
   return status;
 }
@@ -152,8 +152,7 @@ NCCL_ALIAS(ncclCommInitAll);
 
 static coll_status_t make_split(nccl_creation_t *creation, const coll_comm_config_t *config,
                                 coll_comm_t *comm) {
-  return coll_comm_split_config(creation->parent->comm, creation->color, creation->key, config,
-                                comm);
+  return coll_comm_split(creation->parent->comm, creation->color, creation->key, config, comm);
 }
 
 /* Checks the parent and fills in what all creations from one have in common. */

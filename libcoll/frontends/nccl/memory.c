@@ -9,8 +9,8 @@
 ncclResult_t ncclMemAlloc(void **ptr, size_t bytes) {
   if (ptr == NULL) return nccl_fail(ncclInvalidArgument, "ncclMemAlloc: ptr is NULL");
   int device = nccl_driver_find() ? nccl_driver_device() : -1;
-  coll_status_t status = coll_mem_alloc_device(device, bytes, ptr);
-  if (status == COLL_ERROR_UNSUPPORTED) status = coll_mem_alloc(bytes, ptr);
+  coll_status_t status = coll_mem_alloc(device, bytes, ptr);
+  if (status == COLL_ERROR_UNSUPPORTED) status = coll_mem_alloc(COLL_DEVICE_HOST, bytes, ptr);
   return nccl_result(status, "ncclMemAlloc");
 }
 NCCL_ALIAS(ncclMemAlloc);

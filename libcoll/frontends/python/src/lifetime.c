@@ -148,7 +148,7 @@ static void leave_creation(creation_t *creation) {
 
 static void *create_env(void *argument) {
   creation_t *creation = argument;
-  creation->status = coll_comm_create_env(&creation->comm);
+  creation->status = coll_comm_create_env(NULL, &creation->comm);
   if (creation->status != COLL_OK) {
     snprintf(creation->text, sizeof creation->text, "%s", coll_last_error(NULL));
   }
@@ -318,7 +318,7 @@ COMM_METHOD(comm_split) {
   comm_object_t *comm = comm_new();
   if (comm == NULL) return NULL;
   parent->busy++;
-  coll_status_t status = coll_comm_split_config(parent->comm, color, key, &config, &comm->comm);
+  coll_status_t status = coll_comm_split(parent->comm, color, key, &config, &comm->comm);
   PyObject *made;
   if (group_is_open()) {
     made = finish_in_group(comm, status);
@@ -341,7 +341,7 @@ static PyObject *local(PyObject *module, PyObject *argument) {
   if (size < 1 || size > 65536) return raise_invalid("local: %d ranks were asked for", size);
   coll_comm_t *handles = calloc((size_t)size, sizeof *handles);
   if (handles == NULL) return PyErr_NoMemory();
-  coll_status_t status = coll_comm_create_local(size, handles);
+  coll_status_t status = coll_comm_create_local(size, NULL, handles);
   PyObject *list = status == COLL_OK ? PyList_New(0) : raise_status(status, NULL);
   for (int i = 0; status == COLL_OK && i < size; i++) {
     comm_object_t *comm = list != NULL ? comm_new() : NULL;

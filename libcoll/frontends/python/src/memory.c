@@ -23,7 +23,8 @@ static PyObject *memory_new(PyTypeObject *type, PyObject *args, PyObject *keywor
   memory_object_t *memory = (memory_object_t *)allocate(type, 0);
   if (memory == NULL) return NULL;
   memory->bytes = bytes;
-  coll_status_t status = coll_mem_alloc(bytes > 0 ? (size_t)bytes : 1, &memory->data);
+  coll_status_t status =
+      coll_mem_alloc(COLL_DEVICE_HOST, bytes > 0 ? (size_t)bytes : 1, &memory->data);
   if (status == COLL_OK) return (PyObject *)memory;
   memory->data = NULL;
   Py_DECREF(memory);

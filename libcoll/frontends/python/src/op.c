@@ -41,7 +41,8 @@ COMM_METHOD(comm_premul_sum) {
   if (array.count != 1) {
     raise_invalid("premul_sum: the factor is one number, not %zu", array.count);
   } else {
-    status = coll_op_create_premul_sum(array.data, array.dtype, comm->comm, &op);
+    status = coll_op_create_premul_sum(array.data, array.dtype, COLL_SCALAR_HOST_IMMEDIATE,
+                                       comm->comm, &op);
     if (status != COLL_OK) raise_status(status, NULL);
   }
   array_release(&array);

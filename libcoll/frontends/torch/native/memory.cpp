@@ -18,7 +18,7 @@ at::Tensor empty_shared(const std::vector<int64_t> &shape, at::ScalarType type) 
     TORCH_CHECK(!__builtin_mul_overflow(bytes, size_t(extent), &bytes),
                 "coll: the tensor is too large");
   }
-  check(coll_mem_alloc(std::max(bytes, size_t(1)), &data), nullptr, "empty");
+  check(coll_mem_alloc(COLL_DEVICE_HOST, std::max(bytes, size_t(1)), &data), nullptr, "empty");
   /* A forked process leaves the memory to its parent. */
   auto release = [process = getpid()](void *memory) {
     if (process == getpid()) coll_mem_free(memory);

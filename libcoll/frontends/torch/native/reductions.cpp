@@ -18,7 +18,8 @@ class Operation {
   Operation(const Reduction &reduction, coll_comm_t comm) : reduction_(reduction), comm_(comm) {
     op = reduction.op;
     if (!reduction.is_premul) return;
-    check(coll_op_create_premul_sum(reduction.factor.data_ptr(), reduction.wire.dtype, comm, &op),
+    check(coll_op_create_premul_sum(reduction.factor.data_ptr(), reduction.wire.dtype,
+                                    COLL_SCALAR_HOST_IMMEDIATE, comm, &op),
           comm, "PREMUL_SUM");
   }
   ~Operation() {
