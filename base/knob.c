@@ -18,12 +18,14 @@ typedef struct preset {
   char texts[];
 } preset_t;
 
-enum { SOURCE_BYTES = 256 };
-
 static _Atomic(preset_t *) presets;
 
+bool base_knob_is_set(const base_knob_t *knob) {
+  return getenv(knob->name) != NULL;
+}
+
 static const preset_t *preset_of(const base_knob_t *knob) {
-  if (getenv(knob->name) != NULL) return NULL;
+  if (base_knob_is_set(knob)) return NULL;
   const preset_t *preset = atomic_load_explicit(&presets, memory_order_acquire);
   while (preset != NULL && preset->knob != knob) preset = preset->next;
   return preset;
@@ -45,35 +47,47 @@ coll_status_t base_knob_set_default(const base_knob_t *knob, const char *value,
   return COLL_OK;
 }
 
-static const char *text_of(const base_knob_t *knob) {
+/* NULL: nothing is set. */
+static const char *set_text(const base_knob_t *knob, const char *configured) {
   const char *text = getenv(knob->name);
   if (text != NULL) return text;
+  if (configured != NULL) return configured;
   const preset_t *preset = preset_of(knob);
-  return preset != NULL ? preset->value : knob->fallback;
+  return preset != NULL ? preset->value : NULL;
 }
 
-/* " (NCCL_X of /etc/nccl.conf, line 3)" for a value that is not of the knob's own variable. */
-static const char *source_of(const base_knob_t *knob, char text[SOURCE_BYTES]) {
+const char *base_knob_source(const base_knob_t *knob, const char *configured,
+                             char text[BASE_KNOB_SOURCE_BYTES]) {
   const preset_t *preset = preset_of(knob);
+  const char *source = configured != NULL ? "the communicator's config"
+                       : preset != NULL   ? preset->source
+                                          : NULL;
   text[0] = '\0';
-  if (preset != NULL) snprintf(text, SOURCE_BYTES, " (%s)", preset->source);
+  if (source != NULL && !base_knob_is_set(knob)) {
+    snprintf(text, BASE_KNOB_SOURCE_BYTES, " (%s)", source);
+  }
   return text;
 }
 
-coll_status_t base_knob_text(const base_knob_t *knob, const char **text) {
-  const char *set = text_of(knob);
-  char source[SOURCE_BYTES];
-  if (set != knob->fallback && set[0] == '\0') {
+coll_status_t base_knob_choose_text(const base_knob_t *knob, const char *configured,
+                                    const char **text) {
+  const char *set = set_text(knob, configured);
+  char source[BASE_KNOB_SOURCE_BYTES];
+  if (set != NULL && set[0] == '\0') {
     return base_fail(COLL_ERROR_INVALID, "%s%s is set but empty: give it a value, or unset it",
-                     knob->name, source_of(knob, source));
+                     knob->name, base_knob_source(knob, configured, source));
   }
-  *text = set;
+  *text = set != NULL ? set : knob->fallback;
   return COLL_OK;
+}
+
+coll_status_t base_knob_text(const base_knob_t *knob, const char **text) {
+  return base_knob_choose_text(knob, NULL, text);
 }
 
 coll_status_t base_knob_integer(const base_knob_t *knob, int64_t *value) {
   const char *text = knob->fallback;
-  char source[SOURCE_BYTES];
+  char source[BASE_KNOB_SOURCE_BYTES];
   int64_t parsed = 0;
   uint64_t bytes = 0;
   bool good;
@@ -87,7 +101,7 @@ coll_status_t base_knob_integer(const base_knob_t *knob, int64_t *value) {
   }
   if (!good) {
     return base_fail(COLL_ERROR_INVALID, "%s=%s%s: give a %s from %lld to %lld", knob->name, text,
-                     source_of(knob, source),
+                     base_knob_source(knob, NULL, source),
                      knob->kind == BASE_KNOB_BYTES ? "size (64K, 1M)" : "whole number",
                      (long long)knob->min, (long long)knob->max);
   }
@@ -95,11 +109,11 @@ coll_status_t base_knob_integer(const base_knob_t *knob, int64_t *value) {
   return COLL_OK;
 }
 
-coll_status_t base_knob_word(const base_knob_t *knob, int *index) {
+coll_status_t base_knob_choose_word(const base_knob_t *knob, const char *configured, int *index) {
   const char *text = knob->fallback;
-  char source[SOURCE_BYTES];
+  char source[BASE_KNOB_SOURCE_BYTES];
   size_t count = 0;
-  COLL_TRY(base_knob_text(knob, &text));
+  COLL_TRY(base_knob_choose_text(knob, configured, &text));
   for (; knob->words[count] != NULL; count++) {
     if (strcmp(text, knob->words[count]) == 0) {
       *index = (int)count;
@@ -107,11 +121,15 @@ coll_status_t base_knob_word(const base_knob_t *knob, int *index) {
     }
   }
   return base_fail(COLL_ERROR_INVALID, "%s=%s%s is not a valid value; did you mean '%s'?",
-                   knob->name, text, source_of(knob, source),
+                   knob->name, text, base_knob_source(knob, configured, source),
                    base_text_nearest(text, knob->words, count));
 }
 
-void base_knob_describe(const base_knob_t *knob, char *text, size_t bytes) {
-  snprintf(text, bytes, "%s=%s (default '%s'): %s", knob->name, text_of(knob), knob->fallback,
-           knob->help);
+coll_status_t base_knob_word(const base_knob_t *knob, int *index) {
+  return base_knob_choose_word(knob, NULL, index);
+}
+
+const char *base_knob_value(const base_knob_t *knob) {
+  const char *set = set_text(knob, NULL);
+  return set != NULL ? set : knob->fallback;
 }

@@ -6,6 +6,7 @@
 #ifndef BASE_KNOB_H
 #define BASE_KNOB_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -39,11 +40,26 @@ coll_status_t base_knob_word(const base_knob_t *knob, int *index);
  * the fallback. COLL_ERROR_INVALID: the variable, or that default, is set but empty. */
 coll_status_t base_knob_text(const base_knob_t *knob, const char **text);
 
+/* The same two with what the program has configured, in the form of the variable, for when that is
+ * not set; NULL: nothing. It counts before a default that was set. */
+coll_status_t base_knob_choose_word(const base_knob_t *knob, const char *configured, int *index);
+coll_status_t base_knob_choose_text(const base_knob_t *knob, const char *configured,
+                                    const char **text);
+
+/* Whether the variable is set: then nothing that the program has configured counts. */
+bool base_knob_is_set(const base_knob_t *knob);
+
+/* Where the value is from if not from the variable, for messages: " (the communicator's config)",
+ * " (NCCL_X of /etc/nccl.conf, line 3)", or "". Returns text. */
+#define BASE_KNOB_SOURCE_BYTES 256
+const char *base_knob_source(const base_knob_t *knob, const char *configured,
+                             char text[BASE_KNOB_SOURCE_BYTES]);
+
 /* Sets the value of a knob for when its variable is not set, in place of one that was set before.
  * `source` stands in messages about a wrong value. Callable from any thread. COLL_ERROR_MEMORY. */
 coll_status_t base_knob_set_default(const base_knob_t *knob, const char *value, const char *source);
 
-/* Writes "COLL_X=value (default d): help" to text, truncated to `bytes`. */
-void base_knob_describe(const base_knob_t *knob, char *text, size_t bytes);
+/* Its value as it is written, right or wrong. */
+const char *base_knob_value(const base_knob_t *knob);
 
 #endif

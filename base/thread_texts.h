@@ -12,7 +12,6 @@
 typedef struct base_thread_texts {
   char error[BASE_THREAD_ERROR_BYTES];     /* the last error (status.h) */
   char comm_error[BASE_THREAD_LINE_BYTES]; /* returned by coll_last_error */
-  char knob[BASE_THREAD_LINE_BYTES];       /* returned by coll_knob */
 } base_thread_texts_t;
 
 /* Text to return where there is no buffer. */

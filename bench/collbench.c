@@ -89,7 +89,7 @@ static coll_status_t run_reported(const bench_settings_t *settings, const bench_
 
 /* Loads the plan and keeps of the settings what it is right for. */
 static coll_status_t load_plan(coll_comm_t comm, bench_settings_t *settings) {
-  coll_plan_info_t info;
+  coll_plan_info_t info = COLL_PLAN_INFO_INIT;
   if (settings->plan == NULL) return COLL_OK;
   coll_status_t status = bench_take_error(comm, coll_comm_plan_load(comm, settings->plan, &info));
   (void)coll_barrier(comm, NULL); /* all have their error before one aborts the communicator */

@@ -28,6 +28,7 @@ static coll_status_t estimate_all(const bench_settings_t *settings, const bench_
   explained->count = 0;
   for (int i = 0; i < ALGOS_MAX && coll_algo_name(row->collective, i) != NULL; i++) {
     coll_estimate_t *estimate = &explained->estimates[explained->count++];
+    *estimate = (coll_estimate_t)COLL_ESTIMATE_INIT;
     COLL_TRY(
         bench_take_error(comm, coll_comm_estimate(comm, row->collective, row->count, row->dtype,
                                                   settings->memory == BENCH_COLL, i, estimate)));

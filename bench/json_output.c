@@ -39,7 +39,7 @@ static void describe_machine(bench_json_t *json) {
 }
 
 static void describe_settings(bench_json_t *json, const bench_settings_t *settings, int ranks) {
-  const char *line;
+  coll_knob_t knob = COLL_KNOB_INIT;
   bench_json_open(json, "settings", '{');
   bench_json_integer(json, "ranks", ranks);
   bench_json_text(json, "ranks_are", settings->threads > 0 ? "threads" : "processes");
@@ -55,9 +55,11 @@ static void describe_settings(bench_json_t *json, const bench_settings_t *settin
   bench_json_text(json, "algo", settings->algo);
   bench_json_text(json, "plan", settings->plan);
   bench_json_bool(json, "ranks_may_hold_different_bits", settings->any_order);
-  bench_json_open(json, "knobs", '[');
-  for (int i = 0; (line = coll_knob(i)) != NULL; i++) bench_json_text(json, NULL, line);
-  bench_json_close(json, ']');
+  bench_json_open(json, "knobs", '{');
+  for (int i = 0; coll_knob_get(i, &knob) == COLL_OK; i++) {
+    bench_json_text(json, knob.name, knob.value);
+  }
+  bench_json_close(json, '}');
   bench_json_close(json, '}');
 }
 

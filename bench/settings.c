@@ -440,8 +440,10 @@ static coll_status_t parse_options(int argc, char **argv, raw_t *raw, bench_sett
 }
 
 static void print_knobs(void) {
-  const char *line;
-  for (int i = 0; (line = coll_knob(i)) != NULL; i++) puts(line);
+  coll_knob_t knob = COLL_KNOB_INIT;
+  for (int i = 0; coll_knob_get(i, &knob) == COLL_OK; i++) {
+    printf("%s=%s (default '%s'): %s\n", knob.name, knob.value, knob.default_value, knob.help);
+  }
 }
 
 coll_status_t bench_settings_parse(int argc, char **argv, bench_settings_t *settings,

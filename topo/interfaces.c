@@ -217,11 +217,9 @@ static bool may_be_asked(const char *list, const char *name) {
   return strchr(list, '/') != NULL || topo_interfaces_allow(list, name, &none);
 }
 
-bool topo_interfaces_are_awaited(char name[IFNAMSIZ]) {
-  const char *list;
+bool topo_interfaces_are_awaited(const char *list, char name[IFNAMSIZ]) {
   struct ifaddrs *all;
   bool found = false;
-  if (base_knob_text(&topo_interfaces_knob, &list) != COLL_OK) return false;
   if (!topo_interfaces_is_list(list) || getifaddrs(&all) != 0) return false;
   for (const struct ifaddrs *each = all; each != NULL && !found; each = each->ifa_next) {
     if ((each->ifa_flags & IFF_RUNNING) == 0 || (each->ifa_flags & IFF_LOOPBACK) != 0) continue;

@@ -37,12 +37,11 @@ coll_status_t topo_interfaces_find(const char *list, int max, topo_interface_t f
 /* COLL_INTERFACES. */
 extern const base_knob_t topo_interfaces_knob;
 
-/* The addresses at which other hosts reach this one: as topo_interfaces_find, with the list of
- * COLL_INTERFACES. Whatever listens for other hosts, or tells them an address, asks this. */
+/* topo_interfaces_find with the list of COLL_INTERFACES, for programs that have no config. */
 coll_status_t topo_interfaces_own(int max, topo_interface_t found[], int *count);
 
-/* Whether one of these interfaces runs and has no such address yet; sets its name. */
-bool topo_interfaces_are_awaited(char name[IFNAMSIZ]);
+/* Whether an interface that the list allows runs and has no such address yet; sets its name. */
+bool topo_interfaces_are_awaited(const char *list, char name[IFNAMSIZ]);
 
 /* The address as a text. */
 void topo_interface_text(const topo_interface_t *from, char text[INET6_ADDRSTRLEN]);

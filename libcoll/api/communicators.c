@@ -5,9 +5,11 @@
 #include <string.h>
 
 #include "api/check.h"
+#include "api/out.h"
 #include "api/submit.h"
 #include "base/memory.h"
 #include "base/names.h"
+#include "comm/algorithms.h"
 #include "comm/async.h"
 #include "comm/dump.h"
 #include "comm/gpu/gpu.h"
@@ -131,19 +133,6 @@ coll_status_t coll_comm_destroy(coll_comm_t comm) {
   return status;
 }
 
-/* Whether the algorithm may be forced on the communicator: a reproducible one allows no algorithm
- * that reduces floats in an order of its own. */
-static coll_status_t check_order(const struct coll_comm *comm, const algo_t *algo) {
-  bool ordered = algo_order(algo, comm->size) >= PLAN_ORDER_CANONICAL;
-  if (!comm->reproducible || ordered || !base_collective_reduces(algo->collective)) return COLL_OK;
-  return base_fail(COLL_ERROR_INVALID,
-                   "coll_comm_algo_set: %s by '%s' reduces in an order of its own among %d ranks, "
-                   "and rank %d's communicator is reproducible: make it without "
-                   "COLL_REPRODUCIBLE, or set an algorithm that `collplan list` shows to be "
-                   "canonical or exact",
-                   base_collective_name(algo->collective), algo->name, comm->size, comm->rank);
-}
-
 coll_status_t coll_comm_algo_set(coll_comm_t comm, coll_collective_t collective, const char *name) {
   const algo_t *algo = NULL;
   COLL_TRY(api_check_outside(comm, "coll_comm_algo_set"));
@@ -152,7 +141,10 @@ coll_status_t coll_comm_algo_set(coll_comm_t comm, coll_collective_t collective,
         comm, base_fail(COLL_ERROR_INVALID, "no such collective: %d", (int)collective));
   }
   if (name != NULL) COLL_TRY(api_record_result(comm, algo_find(collective, name, &algo)));
-  if (algo != NULL) COLL_TRY(api_record_result(comm, check_order(comm, algo)));
+  if (algo != NULL) {
+    COLL_TRY(api_record_result(
+        comm, comm_algorithms_check(collective, algo->name, comm->size, comm->reproducible)));
+  }
   comm_lock_take(comm, comm_lock_ticket(comm));
   comm_force(comm, collective, algo != NULL ? algo->name : NULL);
   comm_lock_release(comm);
@@ -166,7 +158,13 @@ coll_status_t coll_comm_plan_load(coll_comm_t comm, const char *path, coll_plan_
                              base_fail(COLL_ERROR_INVALID, "coll_comm_plan_load: %s",
                                        path == NULL ? "path is NULL" : "called inside a group"));
   }
-  return api_record_result(comm, comm_loaded_read(comm, path, info));
+  if (info == NULL) return api_record_result(comm, comm_loaded_read(comm, path, NULL));
+  coll_plan_info_t made;
+  COLL_TRY(
+      api_record_result(comm, api_out_check(info, "coll_comm_plan_load", "COLL_PLAN_INFO_INIT")));
+  COLL_TRY(api_record_result(comm, comm_loaded_read(comm, path, &made)));
+  api_out_fill(info, &made, sizeof made);
+  return COLL_OK;
 }
 
 const char *coll_comm_algo_used(coll_comm_t comm, coll_collective_t collective) {
@@ -230,18 +228,21 @@ coll_status_t coll_comm_estimate(coll_comm_t comm, coll_collective_t collective,
                                        : !fits ? "so many elements are more than memory can hold"
                                                : "no such collective or algorithm"));
   }
+  COLL_TRY(
+      api_record_result(comm, api_out_check(estimate, "coll_comm_estimate", "COLL_ESTIMATE_INIT")));
   comm_lock_take(comm, comm_lock_ticket(comm));
   plan_reach_t unmapped = comm->world.gets ? PLAN_REACH_READ : PLAN_REACH_SCRATCH;
   coll_status_t status = comm_estimate(comm, collective, bytes, dtype,
                                        mapped ? PLAN_REACH_USER : unmapped, index, &found, &chosen);
   comm_lock_release(comm);
   if (status != COLL_OK) return api_record_result(comm, status);
-  *estimate = (coll_estimate_t){.algo = algo_at(collective, index)->name,
-                                .ruled_out = ruled_out(found.verdict),
-                                .chosen = chosen,
-                                .time_us = (double)found.total_ps * 1e-6};
-  for (int i = 0; i < TUNE_TERM_COUNT; i++) estimate->term_us[i] = (double)found.term_ps[i] * 1e-6;
-  describe_link(comm, &found.bottleneck, estimate);
+  coll_estimate_t made = {.algo = algo_at(collective, index)->name,
+                          .ruled_out = ruled_out(found.verdict),
+                          .chosen = chosen,
+                          .time_us = (double)found.total_ps * 1e-6};
+  for (int i = 0; i < TUNE_TERM_COUNT; i++) made.term_us[i] = (double)found.term_ps[i] * 1e-6;
+  describe_link(comm, &found.bottleneck, &made);
+  api_out_fill(estimate, &made, sizeof made);
   return COLL_OK;
 }
 

@@ -11,6 +11,7 @@
 #include "api/submit.h"
 #include "base/clock.h"
 #include "base/memory.h"
+#include "comm/algorithms.h"
 #include "comm/combine.h"
 #include "comm/gpu/gpu.h"
 #include "comm/launch/launch.h"
@@ -33,7 +34,8 @@ static coll_status_t create_id(const char *verb, const char *otherwise, coll_uni
   COLL_TRY(comm_settings_read(NULL, &settings));
   COLL_TRY(base_secret_create(&made.address.secret));
   uint64_t deadline_ns = base_clock_now_ns() + settings.timeout_ns;
-  COLL_TRY(rendezvous_server_start_own(otherwise, deadline_ns, &made.address));
+  COLL_TRY(rendezvous_server_start_own(otherwise, settings.inherited.transport.interfaces,
+                                       deadline_ns, &made.address));
   made.address.is_here = false; /* it will be used elsewhere */
   memset(id, 0, sizeof *id);
   memcpy(id->internal, &made, sizeof made);
@@ -196,7 +198,9 @@ coll_status_t coll_comm_create_env(const coll_comm_config_t *config, coll_comm_t
   COLL_TRY(comm_settings_read(config, &settings));
   uint64_t deadline_ns = base_clock_now_ns() + settings.timeout_ns;
   COLL_TRY(launch_find(deadline_ns, &launch));
-  if (launch.size > 1) COLL_TRY(launch_meet(&launch, deadline_ns, &server));
+  if (launch.size > 1) {
+    COLL_TRY(launch_meet(&launch, settings.inherited.transport.interfaces, deadline_ns, &server));
+  }
   if (launch.size > 1 && launch.rank == 0 && settings.access.reports) {
     launch_report(&launch, &server);
   }
@@ -220,7 +224,9 @@ static coll_status_t create_local(const char *function, int size, const coll_com
   int cores = topo_cpus_count(&cpus);
   tune_machine_t costs;
   COLL_TRY(comm_settings_read(config, settings));
-  COLL_TRY(comm_costs_of(0, size, &costs));
+  COLL_TRY(comm_algorithms_check_all(settings->inherited.algorithms, size,
+                                     settings->agreed.reproducible != 0));
+  COLL_TRY(comm_costs_of(settings->builtin_costs, 0, size, &costs));
   return comm_create_local(size, cores > 0 ? cores : 1, settings, &costs, comms);
 }
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/out.h"
 #include "base/knob.h"
 #include "base/names.h"
 #include "base/thread_texts.h"
@@ -60,13 +61,19 @@ static const base_knob_t *knob_at(int index) {
   return NULL;
 }
 
-const char *coll_knob(int index) {
-  const base_knob_t *knob = knob_at(index);
-  if (knob == NULL) return NULL;
-  base_thread_texts_t *texts = base_thread_texts_allocate();
-  if (texts == NULL) return BASE_THREAD_NO_MEMORY;
-  base_knob_describe(knob, texts->knob, sizeof texts->knob);
-  return texts->knob;
+coll_status_t coll_knob_get(int index, coll_knob_t *knob) {
+  const base_knob_t *found = knob_at(index);
+  if (found == NULL || knob == NULL) {
+    return base_fail(COLL_ERROR_INVALID, "coll_knob_get: %s",
+                     knob == NULL ? "knob is NULL" : "there is no knob of this index");
+  }
+  COLL_TRY(api_out_check(knob, "coll_knob_get", "COLL_KNOB_INIT"));
+  const coll_knob_t made = {.name = found->name,
+                            .value = base_knob_value(found),
+                            .default_value = found->fallback,
+                            .help = found->help};
+  api_out_fill(knob, &made, sizeof made);
+  return COLL_OK;
 }
 
 coll_status_t coll_knob_default(const char *name, const char *value, const char *source) {

@@ -16,6 +16,7 @@
 #include "comm/cache_entry.h"
 #include "comm/peer_process.h"
 #include "engine/world.h"
+#include "transport/settings.h"
 #include "tune/tune.h"
 
 #define COMM_ERROR_BYTES 512
@@ -87,6 +88,12 @@ typedef struct comm_deadlock {
 typedef struct comm_limits {
   uint64_t hang_ns, timeout_ns;
 } comm_limits_t;
+
+/* Settings of the communicator that its splits have too, unless their config says otherwise. */
+typedef struct comm_inherited {
+  transport_settings_t transport;
+  const char *algorithms[COLL_COLLECTIVE_COUNT]; /* as `forced` below: COLL_ALGO */
+} comm_inherited_t;
 
 /* How a rank may access its peers' memory. */
 typedef struct comm_access {
@@ -168,8 +175,9 @@ struct coll_comm {
   struct comm_loaded *all_loaded;                    /* owned: these and earlier ones */
   base_ranks_t waits_for;                            /* scratch of watch.c */
   comm_deadlock_t deadlock;
-  comm_limits_t limits; /* set before the first call */
-  comm_access_t access; /* set when the communicator is complete */
+  comm_limits_t limits;       /* set before the first call */
+  comm_inherited_t inherited; /* likewise */
+  comm_access_t access;       /* set when the communicator is complete */
   comm_hang_t hang;
   void *retained_memory; /* memory of the failed call that peers may still read; or NULL */
 

@@ -17,7 +17,9 @@
 #include "base/descriptors.h"
 #include "base/memory.h"
 #include "comm/access.h"
+#include "comm/algorithms.h"
 #include "comm/calibration/costs.h"
+#include "comm/cores.h"
 #include "comm/gpu/gpu.h"
 #include "comm/placement.h"
 #include "comm/plan_cache.h"
@@ -39,47 +41,6 @@
 /* About 250 µs (and no longer: wait.c), several times the time to wake a peer. A rank that yields
  * earlier loses its core for a whole time slice to any other busy program. */
 #define SPIN_POLLS 1000
-
-/* Whether the two ranks run on cores of one machine, if not on one host. */
-static bool share_cores(const comm_record_t *a, const comm_record_t *b) {
-  return transport_same_host(&a->name, &b->name) || (a->kernel != 0 && a->kernel == b->kernel);
-}
-
-/* The number of cores of a rank's machine that its ranks may run on: they may be bound to different
- * cores. *ranks: their number. */
-static int machine_cores(int size, const comm_record_t records[], int rank, int *ranks) {
-  topo_cpus_t cpus = {0};
-  *ranks = 0;
-  for (int peer = 0; peer < size; peer++) {
-    if (!share_cores(&records[peer], &records[rank])) continue;
-    topo_cpus_add(&cpus, &records[peer].cpus);
-    ++*ranks;
-  }
-  int count = topo_cpus_count(&cpus);
-  return count > 0 ? count : 1;
-}
-
-/* The same for all machines together. *own_cores: none has more ranks than cores. */
-static int cores_of(int size, const comm_record_t records[], bool *own_cores) {
-  int cores = 0;
-  *own_cores = true;
-  for (int rank = 0; rank < size; rank++) {
-    int ranks, first = 0;
-    while (!share_cores(&records[first], &records[rank])) first++;
-    if (first != rank) continue;
-    int here = machine_cores(size, records, rank, &ranks);
-    *own_cores = *own_cores && ranks <= here;
-    cores += here;
-  }
-  return cores;
-}
-
-static bool are_disjoint(const topo_cpus_t *left, const topo_cpus_t *right) {
-  topo_cpus_t both = *left;
-  topo_cpus_add(&both, right);
-  return topo_cpus_count(left) > 0 && topo_cpus_count(right) > 0 &&
-         topo_cpus_count(&both) == topo_cpus_count(left) + topo_cpus_count(right);
-}
 
 static void find_scratch(struct coll_comm *comm) {
   for (int rank = 0; rank < comm->size; rank++) {
@@ -221,7 +182,8 @@ uint64_t comm_process_id(void) {
   return process_number + (uint64_t)getpid() * 0x9e3779b97f4a7c15u;
 }
 
-coll_status_t comm_listen(transport_listener_t *listener, comm_record_t *record) {
+coll_status_t comm_listen(const transport_settings_t *settings, transport_listener_t *listener,
+                          comm_record_t *record) {
   memset(record, 0, sizeof *record);
   pthread_once(&process_once, draw_process_number);
   record->pid = (int32_t)getpid();
@@ -231,7 +193,7 @@ coll_status_t comm_listen(transport_listener_t *listener, comm_record_t *record)
   record->kernel = topo_host_kernel();
   record->cpus = topo_cpus_own();
   comm_access_permit();
-  return transport_listen(listener, &record->name);
+  return transport_listen(settings, listener, &record->name);
 }
 
 comm_session_t comm_session_of(uint64_t number, const base_secret_t *secret) {
@@ -267,12 +229,12 @@ coll_status_t comm_connect(transport_listener_t *listener, int rank, int size,
   status = transport_connect(listener, &group, &local);
   free(names);
   if (status != COLL_OK) return status;
-  int cores = cores_of(size, records, &own_cores);
+  int cores = comm_cores_of(size, records, &own_cores);
   COLL_TRY(assemble(local, cores, own_cores, &records[0].costs, &made));
   note_peers(made, records);
   made->secret = session->secret;
   made->reproducible = records[rank].agreed.reproducible != 0;
-  made->bound = are_disjoint(&records[0].cpus, &records[size - 1].cpus);
+  made->bound = comm_cores_are_disjoint(&records[0].cpus, &records[size - 1].cpus);
   *comm = made;
   return COLL_OK;
 }
@@ -287,6 +249,12 @@ static coll_status_t check_agreed(int rank, int size, const comm_record_t record
           "rank %d: COLL_TOPO_FILE places the ranks of rank 0 and of rank %d "
           "differently: give all ranks the same file, COLL_TOPO_MAP and COLL_TOPO_PACED",
           rank, peer);
+    }
+    if (records[0].agreed.algorithms != records[peer].agreed.algorithms) {
+      return base_fail(COLL_ERROR_MISMATCH,
+                       "rank %d: rank 0 and rank %d force different algorithms: set COLL_ALGO, or "
+                       "the config's field, alike on all ranks",
+                       rank, peer);
     }
     if (other == first) continue;
     return base_fail(COLL_ERROR_MISMATCH,
@@ -349,15 +317,17 @@ static coll_status_t join(const rendezvous_address_t *address, int rank, int siz
 }
 
 /* All ranks use the costs of rank 0. */
-coll_status_t comm_costs_of(int rank, int size, tune_machine_t *costs) {
+coll_status_t comm_costs_of(bool builtin, int rank, int size, tune_machine_t *costs) {
   *costs = tune_machine_builtin;
-  return rank == 0 && size > 1 ? calibration_costs_find(costs) : COLL_OK;
+  return rank == 0 && size > 1 && !builtin ? calibration_costs_find(costs) : COLL_OK;
 }
 
 /* What a rank does before it joins the others. */
 static coll_status_t prepare(int rank, int size, const comm_settings_t *settings,
                              tune_machine_t *costs, topo_layout_t **layout) {
-  COLL_TRY(comm_costs_of(rank, size, costs));
+  COLL_TRY(comm_algorithms_check_all(settings->inherited.algorithms, size,
+                                     settings->agreed.reproducible != 0));
+  COLL_TRY(comm_costs_of(settings->builtin_costs, rank, size, costs));
   COLL_TRY(comm_quiesce(rank, settings->timeout_ns));
   return comm_placement_read(settings->topo_file, settings->topo_map, rank, size, layout);
 }
@@ -378,6 +348,8 @@ static coll_status_t complete(struct coll_comm *comm, const comm_record_t record
                               const comm_settings_t *settings, topo_layout_t **layout) {
   bool all_on_gpus = true;
   comm->limits = settings->limits;
+  comm->inherited = settings->inherited;
+  comm_algorithms_apply(comm);
   coll_status_t status = comm_placement_of_records(comm->size, records, layout);
   if (status == COLL_OK) {
     status = comm_placement_set(comm, *layout, settings->topo_paced);
@@ -399,18 +371,19 @@ static coll_status_t complete(struct coll_comm *comm, const comm_record_t record
 
 /* A rank that others reach needs an address, which its host may be about to get. */
 static coll_status_t await_address(const rendezvous_address_t *address, int rank,
-                                   uint64_t timeout_ns) {
+                                   const comm_settings_t *settings) {
+  const char *interfaces = settings->inherited.transport.interfaces;
   char who[32];
   bool stays = false;
   topo_interface_t found;
   int count;
   if (address == NULL) return COLL_OK;
-  if (topo_interfaces_own(1, &found, &count) == COLL_OK && count > 0) return COLL_OK;
+  if (topo_interfaces_find(interfaces, 1, &found, &count) == COLL_OK && count > 0) return COLL_OK;
   if (rendezvous_stays_on_host(address->host, &stays) == 0 && stays && !address->is_here) {
     return COLL_OK;
   }
   snprintf(who, sizeof who, "rank %d", rank);
-  return rendezvous_await_addresses(who, base_clock_now_ns() + timeout_ns);
+  return rendezvous_await_addresses(who, interfaces, base_clock_now_ns() + settings->timeout_ns);
 }
 
 coll_status_t comm_create(const rendezvous_address_t *address, int rank, int size,
@@ -425,8 +398,10 @@ coll_status_t comm_create(const rendezvous_address_t *address, int rank, int siz
     return status;
   }
   status = base_alloc((size_t)size, sizeof *records, "records of ranks", (void **)&records);
-  if (status == COLL_OK) status = await_address(address, rank, settings->timeout_ns);
-  if (status == COLL_OK) status = comm_listen(&listener, &own);
+  if (status == COLL_OK) status = await_address(address, rank, settings);
+  if (status == COLL_OK) {
+    status = comm_listen(&settings->inherited.transport, &listener, &own);
+  }
   if (status != COLL_OK) goto free_records;
   own.agreed = settings->agreed;
   own.agreed.layout = comm_placement_digest(layout, settings->topo_paced);
@@ -484,13 +459,16 @@ coll_status_t comm_create_local(int size, int cores, const comm_settings_t *sett
   transport_t **ends = NULL;
   struct coll_comm **made = NULL;
   COLL_TRY(base_alloc(count, sizeof *made, "communicators", (void **)&made));
+  const transport_choice_t *choice = &settings->inherited.transport.choice;
   coll_status_t status = base_alloc(count, sizeof *ends, "transports", (void **)&ends);
-  if (status == COLL_OK) status = transport_connect_local(size, ends);
+  if (status == COLL_OK) status = transport_connect_local(choice, size, ends);
   if (status == COLL_OK) status = assemble_all(ends, size, cores, costs, made);
   if (status == COLL_OK) status = place_all(size, settings, made);
   for (int rank = 0; rank < size && status == COLL_OK; rank++) {
     made[rank]->limits = settings->limits;
     made[rank]->reproducible = settings->agreed.reproducible != 0;
+    made[rank]->inherited = settings->inherited;
+    comm_algorithms_apply(made[rank]);
     comms[rank] = made[rank];
   }
   free(ends);

@@ -46,15 +46,17 @@ comm_session_t comm_session_of(uint64_t number, const base_secret_t *secret);
 coll_status_t comm_create(const rendezvous_address_t *address, int rank, int size,
                           const comm_settings_t *settings, struct coll_comm **comm);
 
-/* The costs that a communicator of `size` ranks is made with on this one. */
-coll_status_t comm_costs_of(int rank, int size, tune_machine_t *costs);
+/* The costs that a communicator of `size` ranks is made with on this one. builtin: as COLL_TUNE
+ * has it. */
+coll_status_t comm_costs_of(bool builtin, int rank, int size, tune_machine_t *costs);
 
 /* A number of this process that no other process has, on any host, as far as chance allows. */
 uint64_t comm_process_id(void);
 
 /* Opens this rank's listening sockets and fills in its record. The caller owns *listener and closes
  * it by transport_listener_close. */
-coll_status_t comm_listen(transport_listener_t *listener, comm_record_t *record);
+coll_status_t comm_listen(const transport_settings_t *settings, transport_listener_t *listener,
+                          comm_record_t *record);
 
 /* Connects to the peers and makes the communicator, once the records of all ranks are known.
  * session: the same on these ranks. watch: reports failures of other ranks. Takes over *listener,

@@ -1,5 +1,5 @@
 /*
- * The knobs of this room, and the rules by which a config overrides them.
+ * The knobs of this room, and what a config has in their place.
  */
 #include "comm/settings.h"
 
@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/knob.h"
+#include "comm/algorithms.h"
 #include "comm/gpu/gpu.h"
 
 #define NS_PER_MS UINT64_C(1000000)
@@ -39,6 +40,12 @@ static const base_knob_t knobs[] = {
      .words = tune_words,
      .help = "the costs by which algorithms are chosen: auto (measured once on rank 0's "
              "machine) or builtin (the same on every machine)"},
+    {.name = "COLL_ALGO",
+     .kind = BASE_KNOB_TEXT,
+     .fallback = "",
+     .help = "algorithms that are used where they support a call, in place of what the library "
+             "chooses: allreduce=ring,broadcast=chain (names: collplan list); must be the same on "
+             "all ranks"},
     {.name = "COLL_REPRODUCIBLE",
      .kind = BASE_KNOB_INTEGER,
      .fallback = "0",
@@ -117,6 +124,7 @@ enum {
   KNOB_TIMEOUT,
   KNOB_ADDRESS,
   KNOB_TUNE,
+  KNOB_ALGO,
   KNOB_REPRODUCIBLE,
   KNOB_HANG,
   KNOB_CALL_TIMEOUT,
@@ -137,32 +145,24 @@ const base_knob_t *comm_knob(int index) {
   return index >= 0 && index < KNOB_COUNT ? &knobs[index] : NULL;
 }
 
-/* A config of up to this size ends with padding behind create_timeout_ms, which was the last field
- * of the first coll.h. Programs built with it are still supported. */
-#define CONFIG_BYTES_FIRST 16
+#define CONFIG_BYTES_MIN (offsetof(coll_comm_config_t, reserved) + sizeof(int))
 
-#define CONFIG_HAS(config, field)                 \
-  ((config)->struct_bytes > CONFIG_BYTES_FIRST && \
-   (config)->struct_bytes >= offsetof(coll_comm_config_t, field) + sizeof((config)->field))
-
-/* Copies the config; fields that an older config lacks are as in COLL_COMM_CONFIG_INIT. */
+/* Copies the config; fields that a shorter one lacks are as in COLL_COMM_CONFIG_INIT, and those
+ * that a longer one has besides, of a later version, are not read. */
 static coll_status_t read_config(const coll_comm_config_t *config, coll_comm_config_t *full) {
   *full = (coll_comm_config_t)COLL_COMM_CONFIG_INIT;
   if (config == NULL) return COLL_OK;
-  if (config->struct_bytes < CONFIG_BYTES_FIRST || config->create_timeout_ms < 0) {
+  if (config->struct_bytes < CONFIG_BYTES_MIN || config->create_timeout_ms < 0) {
     return base_fail(COLL_ERROR_INVALID,
                      "the communicator's config is invalid: start from COLL_COMM_CONFIG_INIT, "
                      "and set no negative timeout");
   }
-  full->create_timeout_ms = config->create_timeout_ms;
-  if (CONFIG_HAS(config, hang_ms)) full->hang_ms = config->hang_ms;
-  if (CONFIG_HAS(config, call_timeout_ms)) full->call_timeout_ms = config->call_timeout_ms;
-  if (CONFIG_HAS(config, reproducible)) full->reproducible = config->reproducible;
-  if (CONFIG_HAS(config, blocking)) full->blocking = config->blocking;
-  if (CONFIG_HAS(config, reserved) && config->reserved != 0) {
+  size_t bytes = config->struct_bytes < sizeof *full ? config->struct_bytes : sizeof *full;
+  memcpy(full, config, bytes);
+  if (full->reserved != 0) {
     return base_fail(COLL_ERROR_INVALID,
                      "the communicator's config has reserved %d: start from COLL_COMM_CONFIG_INIT",
-                     config->reserved);
+                     full->reserved);
   }
   if (full->blocking == 0 || full->blocking == 1) return COLL_OK;
   return base_fail(COLL_ERROR_INVALID,
@@ -171,12 +171,13 @@ static coll_status_t read_config(const coll_comm_config_t *config, coll_comm_con
                    full->blocking);
 }
 
-/* The limit from the config if it is set, else from the knob. In the config 0 means the knob's
- * value and a negative value means no limit. */
+/* In the config 0 means the knob's value and a negative value means no limit. */
 static coll_status_t read_limit(int knob, int configured_ms, uint64_t *limit_ns) {
   int64_t limit_ms;
   COLL_TRY(base_knob_integer(&knobs[knob], &limit_ms));
-  if (configured_ms != 0) limit_ms = configured_ms > 0 ? configured_ms : 0;
+  if (configured_ms != 0 && !base_knob_is_set(&knobs[knob])) {
+    limit_ms = configured_ms > 0 ? configured_ms : 0;
+  }
   *limit_ns = (uint64_t)limit_ms * NS_PER_MS;
   return COLL_OK;
 }
@@ -211,6 +212,39 @@ static coll_status_t read_map(topo_map_t *map) {
   return COLL_OK;
 }
 
+static coll_status_t read_tune(const char *configured, bool *builtin) {
+  int word;
+  COLL_TRY(base_knob_choose_word(&knobs[KNOB_TUNE], configured, &word));
+  *builtin = word == WORD_BUILTIN;
+  return COLL_OK;
+}
+
+static coll_status_t read_algorithms(const char *configured, comm_inherited_t *settings) {
+  char source[BASE_KNOB_SOURCE_BYTES];
+  const char *text;
+  COLL_TRY(base_knob_choose_text(&knobs[KNOB_ALGO], configured, &text));
+  return comm_algorithms_read(text, base_knob_source(&knobs[KNOB_ALGO], configured, source),
+                              settings->algorithms);
+}
+
+static transport_config_t transport_config_of(const coll_comm_config_t *config) {
+  return (transport_config_t){
+      .transports = config->transports, .host = config->host_id, .interfaces = config->interfaces};
+}
+
+static coll_status_t read_inherited(const coll_comm_config_t *full, comm_inherited_t *settings) {
+  const transport_config_t config = transport_config_of(full);
+  COLL_TRY(transport_settings_read(&config, &settings->transport));
+  return read_algorithms(full->algorithms, settings);
+}
+
+/* What the config of a split names; the rest stays as its parent has it. */
+static coll_status_t change_inherited(const coll_comm_config_t *full, comm_inherited_t *settings) {
+  const transport_config_t config = transport_config_of(full);
+  COLL_TRY(transport_settings_change(&config, &settings->transport));
+  return full->algorithms != NULL ? read_algorithms(full->algorithms, settings) : COLL_OK;
+}
+
 static coll_status_t read_flag(int knob, bool *set) {
   int64_t value;
   COLL_TRY(base_knob_integer(&knobs[knob], &value));
@@ -228,6 +262,9 @@ coll_status_t comm_settings_read(const coll_comm_config_t *config, comm_settings
   COLL_TRY(read_limit(KNOB_CALL_TIMEOUT, full.call_timeout_ms, &made.limits.timeout_ns));
   COLL_TRY(read_reproducible(full.reproducible, &made.agreed.reproducible));
   COLL_TRY(read_access(&made.access));
+  COLL_TRY(read_inherited(&full, &made.inherited));
+  made.agreed.algorithms = comm_algorithms_digest(made.inherited.algorithms);
+  COLL_TRY(read_tune(full.tune, &made.builtin_costs));
   COLL_TRY(read_map(&made.topo_map));
   COLL_TRY(read_flag(KNOB_TOPO_PACED, &made.topo_paced));
   if (made.topo_paced && made.topo_file[0] == '\0') {
@@ -244,8 +281,10 @@ coll_status_t comm_settings_read_split(const coll_comm_config_t *config,
                                        const struct coll_comm *parent,
                                        comm_split_settings_t *settings) {
   coll_comm_config_t full;
-  comm_split_settings_t made = {.limits = parent->limits, .blocking = !parent->nonblocking};
+  comm_split_settings_t made = {
+      .limits = parent->limits, .blocking = !parent->nonblocking, .inherited = parent->inherited};
   COLL_TRY(read_config(config, &full));
+  COLL_TRY(change_inherited(&full, &made.inherited));
   COLL_TRY(read_limit(KNOB_TIMEOUT, full.create_timeout_ms, &made.timeout_ns));
   if (full.hang_ms != 0) COLL_TRY(read_limit(KNOB_HANG, full.hang_ms, &made.limits.hang_ns));
   if (full.call_timeout_ms != 0) {
@@ -261,13 +300,6 @@ coll_status_t comm_settings_read_split(const coll_comm_config_t *config,
   made.device = comm_gpu_device(parent);
   if (made.device == CUDA_NO_DEVICE) made.device = cuda_driver_current();
   *settings = made;
-  return COLL_OK;
-}
-
-coll_status_t comm_costs_setting(bool *builtin) {
-  int word;
-  COLL_TRY(base_knob_word(&knobs[KNOB_TUNE], &word));
-  *builtin = word == WORD_BUILTIN;
   return COLL_OK;
 }
 

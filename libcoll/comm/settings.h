@@ -1,6 +1,7 @@
 /*
- * Settings of a communicator: values of the knobs (COLL_* variables), or of its config where that
- * sets them.
+ * Settings of a communicator: values of the knobs (COLL_* variables) and of its config. A variable
+ * that is set counts before the config, but for `reproducible` and `blocking`, which are the
+ * program's (docs/knobs.md).
  */
 #ifndef COMM_SETTINGS_H
 #define COMM_SETTINGS_H
@@ -15,6 +16,7 @@ typedef struct comm_agreed {
   int32_t reproducible; /* COLL_REPRODUCIBLE: 0 or 1 */
   uint64_t layout;      /* digest of the layout that COLL_TOPO_FILE gives, and of whether its
                            links are paced; 0 without a file */
+  uint64_t algorithms;  /* digest of those that COLL_ALGO forces */
 } comm_agreed_t;
 
 typedef struct comm_settings {
@@ -25,8 +27,10 @@ typedef struct comm_settings {
   topo_map_t topo_map;   /* COLL_TOPO_MAP */
   bool topo_paced;       /* COLL_TOPO_PACED */
   bool blocking;         /* creation blocks */
+  bool builtin_costs;    /* COLL_TUNE: use the costs that are built into the library */
   int device;            /* this rank's GPU; CUDA_NO_DEVICE: none */
   comm_access_t access;
+  comm_inherited_t inherited;
 } comm_settings_t;
 
 /* Settings of a communicator that is split from another one. */
@@ -35,6 +39,7 @@ typedef struct comm_split_settings {
   comm_limits_t limits;
   bool blocking;
   int device; /* as above */
+  comm_inherited_t inherited;
 } comm_split_settings_t;
 
 /* config may be NULL. The rank's GPU is that of the calling thread's current context.
@@ -46,9 +51,6 @@ coll_status_t comm_settings_read(const coll_comm_config_t *config, comm_settings
 coll_status_t comm_settings_read_split(const coll_comm_config_t *config,
                                        const struct coll_comm *parent,
                                        comm_split_settings_t *settings);
-
-/* COLL_TUNE: whether to use the costs that are built into the library. */
-coll_status_t comm_costs_setting(bool *builtin);
 
 /* COLL_CUDA_ENGINE. */
 coll_status_t comm_engine_setting(cuda_engine_t *engine);

@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "comm/access.h"
+#include "comm/algorithms.h"
 #include "comm/allgather.h"
 #include "comm/create.h"
 #include "comm/gpu/gpu.h"
@@ -59,14 +60,15 @@ static coll_status_t check_all_can(const struct coll_comm *parent, const request
 }
 
 /* Fills in this rank's request. A rank that fails here must still take part in the allgather. */
-static coll_status_t make_request(const struct coll_comm *parent, transport_listener_t *listener,
-                                  int device, request_t *own) {
+static coll_status_t make_request(const struct coll_comm *parent,
+                                  const comm_split_settings_t *settings,
+                                  transport_listener_t *listener, request_t *own) {
   if (getrandom(&own->session, sizeof own->session, 0) != (ssize_t)sizeof own->session) {
     return base_fail_errno(COLL_ERROR_SYSTEM, "no random number for a communicator");
   }
-  COLL_TRY(comm_listen(listener, &own->record));
+  COLL_TRY(comm_listen(&settings->inherited.transport, listener, &own->record));
   own->record.costs = parent->costs;
-  own->record.has_gpu = device != CUDA_NO_DEVICE;
+  own->record.has_gpu = settings->device != CUDA_NO_DEVICE;
   own->record.agreed.reproducible = parent->reproducible;
   own->record.agreed.layout = comm_placement_digest(parent->layout, parent->paced);
   return COLL_OK;
@@ -165,6 +167,8 @@ static coll_status_t connect_members(transport_listener_t *listener, const reque
   status = comm_connect(listener, rank, count, records, &session, deadline_ns, &watch, child);
   if (status == COLL_OK) {
     (*child)->limits = health->settings->limits;
+    (*child)->inherited = health->settings->inherited;
+    comm_algorithms_apply(*child);
     status = comm_placement_set(*child, layout, health->parent->paced);
     if (status != COLL_OK) comm_destroy(*child);
   } else {
@@ -225,7 +229,7 @@ coll_status_t comm_split(struct coll_comm *parent, int color, int key,
     finish_parent(parent, status, parent->rank);
     return status;
   }
-  coll_status_t own_status = make_request(parent, &listener, settings->device, &own);
+  coll_status_t own_status = make_request(parent, settings, &listener, &own);
   own.failed = own_status != COLL_OK;
   status = comm_allgather(parent, FLIGHT_SPLIT, &own, sizeof own, requests);
   if (status == COLL_OK) status = own_status;

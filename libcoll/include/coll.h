@@ -1,6 +1,6 @@
 /*
  * coll.h: collective communication between ranks. This is the whole public interface of libcoll;
- * it includes coll_algo.h and coll_gpu.h.
+ * it includes coll_config.h, coll_algo.h and coll_gpu.h.
  *
  * A rank is a process or a thread. A communicator is an ordered set of ranks. All ranks of a
  * communicator make the same calls in the same order. The interface is close to NCCL's on purpose:
@@ -42,7 +42,7 @@ typedef enum coll_status {
   COLL_ERROR_UNSUPPORTED, /* this build or machine cannot do it */
   COLL_ERROR_INTERNAL,    /* a bug in libcoll */
   COLL_IN_PROGRESS,       /* no error: the work is not done yet (coll_stream_query, and what is not
-                             blocking: coll_comm_config_t) */
+                             blocking: coll_config.h) */
   COLL_STATUS_COUNT
 } coll_status_t;
 
@@ -115,30 +115,8 @@ typedef struct coll_unique_id {
   char internal[COLL_UNIQUE_ID_BYTES];
 } coll_unique_id_t;
 
-/* Settings of a communicator. Initialize it with COLL_COMM_CONFIG_INIT, so that fields added later
- * get their defaults. Where a field names an environment variable, 0 means its value, and in the
- * config of a split the value of the communicator that is split. */
-typedef struct coll_comm_config {
-  size_t struct_bytes;   /* sizeof(coll_comm_config_t) */
-  int create_timeout_ms; /* how long to wait for the other ranks (COLL_TIMEOUT_MS, which also
-                            splits start from) */
-  /* How long a call waits until one of its ranks reports on standard error which ranks are missing,
-   * their last calls and whether their processes run (COLL_HANG_MS). There is one report per call,
-   * and the call continues to wait. Negative: no report. Time during which the waiting process is
-   * suspended does not count. */
-  int hang_ms;
-  /* How long a call waits until it returns COLL_ERROR_TIMEOUT with the same text and the
-   * communicator is finished on all ranks (COLL_CALL_TIMEOUT_MS). Negative: no limit. */
-  int call_timeout_ms;
-  int reproducible; /* 1: reductions are reproducible (see "collectives"), -1: they are not, 0: as
-                       COLL_REPRODUCIBLE sets it. Must be the same on all ranks */
-  int blocking; /* 1 (the default): creation and splits return when they are done; 0: they go on in
-                   the background (see "creation that does not block") */
-  int reserved; /* 0 */
-} coll_comm_config_t;
-
-#define COLL_COMM_CONFIG_INIT \
-  { sizeof(coll_comm_config_t), 0, 0, 0, 0, 1, 0 }
+/* Settings of a communicator: coll_config.h. NULL stands for the defaults. */
+typedef struct coll_comm_config coll_comm_config_t;
 
 /* ---- communicators ------------------------------------------------------------------------------
  * Creation, splitting and destruction are collective: every rank calls them. The caller owns a
@@ -306,31 +284,7 @@ COLL_API coll_status_t coll_comm_destroy(coll_comm_t comm);
  * If a call fails and ranks are threads of one process, keep buffers and communicators until the
  * calls of all ranks have returned.
  * stream NULL: the call is complete when it returns. Host stream: the call is queued, and its
- * buffers must not be used until coll_stream_sync.
- *
- * Reproducibility. Integer results are always the same. A NaN result is always NaN, but its sign
- * and payload are unspecified. For floating-point results:
- * - By default, an allreduce gives all ranks the same bits. The order in which a call reduces
- *   depends on the collective, op, count, dtype and root, the number of ranks and the cores they
- *   may run on, whether their memory can be mapped, the calls before it, and the measured costs of
- *   this machine (COLL_TUNE). So a program that runs again on the same machine with the same
- *   settings, placement and measured costs gets the same bits. (Costs are stored in a file; with
- *   COLL_TUNE=builtin nothing is measured.) Another machine, number of cores, kind of memory,
- *   grouping or count may change the bits. Most algorithms add narrow floats (float16, bfloat16,
- *   float8) in float32 and round once; others round once per hop. An algorithm that rounds once is
- *   chosen wherever it is expected to be as fast.
- * - On a reproducible communicator (COLL_REPRODUCIBLE=1, or its config), the bits depend only on
- *   the values, the dtype, the op and the number of ranks. They do not depend on the algorithm,
- *   machine, cores, memory, count, root, group or stream, or on whether the call is in place. Each
- *   element is the canonical expression C[0, n) over the ranks' operands: C[a, a+1) is rank a's
- *   operand, and C[a, b) = C[a, m) op C[m, b), where m - a is the largest power of two below b - a.
- *   float32 and float64 are rounded after each op. Narrow floats are computed in float32 and
- *   rounded once, at the end. For two equal zeros, MIN and MAX return the right operand's sign.
- * - AVG of floats is C over the operands times the largest power of two w <= 1/n, divided by n w;
- *   narrow floats are rounded once. A premul-sum first rounds each rank's product to the dtype.
- * The error of a sum by the canonical expression is at most about ceil(log2 n) eps times the sum of
- * the magnitudes. If ranks are added one after the other, as in a ring, it is at most (n - 1) eps
- * times that sum. */
+ * buffers must not be used until coll_stream_sync. */
 
 /* send, recv: count elements. In place: send == recv. */
 COLL_API coll_status_t coll_allreduce(const void *send, void *recv, size_t count,
@@ -411,6 +365,31 @@ COLL_API coll_status_t coll_recv(void *recv, size_t count, coll_dtype_t dtype, i
 COLL_API coll_status_t coll_group_start(void);
 COLL_API coll_status_t coll_group_end(void);
 
+/* ---- reproducible results -----------------------------------------------------------------------
+ * Integer results are always the same. A NaN result is always NaN, but its sign and payload are
+ * unspecified. For floating-point results:
+ * - By default, an allreduce gives all ranks the same bits. The order in which a call reduces
+ *   depends on the collective, op, count, dtype and root, the number of ranks and the cores they
+ *   may run on, whether their memory can be mapped, the calls before it, and the measured costs of
+ *   this machine (COLL_TUNE). So a program that runs again on the same machine with the same
+ *   settings, placement and measured costs gets the same bits. (Costs are stored in a file; with
+ *   COLL_TUNE=builtin nothing is measured.) Another machine, number of cores, kind of memory,
+ *   grouping or count may change the bits. Most algorithms add narrow floats (float16, bfloat16,
+ *   float8) in float32 and round once; others round once per hop. An algorithm that rounds once is
+ *   chosen wherever it is expected to be as fast.
+ * - On a reproducible communicator (COLL_REPRODUCIBLE=1, or its config), the bits depend only on
+ *   the values, the dtype, the op and the number of ranks. They do not depend on the algorithm,
+ *   machine, cores, memory, count, root, group or stream, or on whether the call is in place. Each
+ *   element is the canonical expression C[0, n) over the ranks' operands: C[a, a+1) is rank a's
+ *   operand, and C[a, b) = C[a, m) op C[m, b), where m - a is the largest power of two below b - a.
+ *   float32 and float64 are rounded after each op. Narrow floats are computed in float32 and
+ *   rounded once, at the end. For two equal zeros, MIN and MAX return the right operand's sign.
+ * - AVG of floats is C over the operands times the largest power of two w <= 1/n, divided by n w;
+ *   narrow floats are rounded once. A premul-sum first rounds each rank's product to the dtype.
+ * The error of a sum by the canonical expression is at most about ceil(log2 n) eps times the sum of
+ * the magnitudes. If ranks are added one after the other, as in a ring, it is at most (n - 1) eps
+ * times that sum. */
+
 /* ---- reductions with a scalar -----------------------------------------------------------------*/
 
 /* When the scalar of an op is read; NCCL's numbers.
@@ -478,11 +457,6 @@ COLL_API const char *coll_op_name(coll_op_t op);          /* "sum"; NULL past th
  * Valid until the thread's next failing call or call of coll_last_error. Never NULL. */
 COLL_API const char *coll_last_error(coll_comm_t comm_or_null);
 
-/* Describes the index-th COLL_* environment variable that the library reads, in one line: name,
- * current value, default, meaning. NULL past the end. Valid until the thread's next call of
- * coll_knob. */
-COLL_API const char *coll_knob(int index);
-
 COLL_API void coll_version(int *major, int *minor, int *patch);
 
 #ifdef __cplusplus
@@ -490,6 +464,7 @@ COLL_API void coll_version(int *major, int *minor, int *patch);
 #endif
 
 #include "coll_algo.h"
+#include "coll_config.h"
 #include "coll_gpu.h"
 
 #endif

@@ -1,7 +1,6 @@
 /*
  * coll_algo.h: the part of coll.h for choosing an algorithm. The library chooses one for every
  * call. A benchmark or a test may force one, load a plan of its own, or ask for the estimates.
- * Also for front ends: defaults of the variables that the library reads.
  */
 #ifndef COLL_ALGO_H
 #define COLL_ALGO_H
@@ -40,6 +39,7 @@ COLL_API coll_status_t coll_comm_bytes_sent(coll_comm_t comm, uint64_t *bytes);
 /* What coll_comm_plan_load has loaded. */
 #define COLL_PLAN_NAME_BYTES 64
 typedef struct coll_plan_info {
+  size_t struct_bytes;             /* sizeof(coll_plan_info_t) */
   char name[COLL_PLAN_NAME_BYTES]; /* of its algorithm, as the file states it */
   coll_collective_t collective;
   int root;                   /* 0 if the collective has none */
@@ -48,14 +48,17 @@ typedef struct coll_plan_info {
                                  (`collplan import --any-order`), which may hold different bits */
 } coll_plan_info_t;
 
+#define COLL_PLAN_INFO_INIT \
+  { sizeof(coll_plan_info_t), "", COLL_ALLREDUCE, 0, 0, 0, 0 }
+
 /* Loads a plan from a file in the form that `collplan show` and `collplan import` print. It is used
  * for all later calls of its collective, and of its root if it has one, on this communicator, until
  * another is loaded or coll_comm_algo_set is called for the collective. Collective: every rank
  * calls it, with the same file. The plan is verified first. On failure all ranks get an error and
- * none uses the plan; the communicator still works. info may be NULL.
- * COLL_ERROR_INVALID: the file is no right plan for as many ranks (the text says where and why),
- * reduces in an order that a reproducible communicator does not allow, or another rank could not
- * load it. COLL_ERROR_MISMATCH: the ranks' files differ. COLL_ERROR_SYSTEM: it cannot be read.
+ * none uses the plan; the communicator still works. *info is from COLL_PLAN_INFO_INIT; info may be
+ * NULL. COLL_ERROR_INVALID: the file is no right plan for as many ranks (the text says where and
+ * why), reduces in an order that a reproducible communicator does not allow, or another rank could
+ * not load it. COLL_ERROR_MISMATCH: the ranks' files differ. COLL_ERROR_SYSTEM: it cannot be read.
  * COLL_ERROR_UNSUPPORTED: its messages do not fit.
  * A plan for calls in place serves others too, by a copy of the input. A plan of reduce_scatter or
  * scatter may be right for one kind of calls only; calls of the other kind then fail (a call of 0
@@ -71,6 +74,7 @@ COLL_API coll_status_t coll_comm_plan_load(coll_comm_t comm, const char *path,
 #define COLL_ESTIMATE_TERMS 9
 #define COLL_ESTIMATE_LINK_BYTES 160
 typedef struct coll_estimate {
+  size_t struct_bytes; /* sizeof(coll_estimate_t) */
   const char *algo;
   const char *ruled_out; /* why the algorithm does not support such a call, else NULL */
   int chosen;            /* not 0: the library chooses it */
@@ -80,21 +84,19 @@ typedef struct coll_estimate {
   double link_bytes, link_busy_us;     /* what it carries during the call, and for how long */
 } coll_estimate_t;
 
+#define COLL_ESTIMATE_INIT \
+  { sizeof(coll_estimate_t), NULL, NULL, 0, 0, {0}, "", 0, 0 }
+
 /* Name of the index-th term ("call", "hops", "shared"), or NULL past the end. */
 COLL_API const char *coll_estimate_term(int index);
 
-/* Estimates a call of the collective with its index-th algorithm (see coll_algo_name). mapped:
+/* Estimates a call of the collective with its index-th algorithm (see coll_algo_name). *estimate is
+ * from COLL_ESTIMATE_INIT. mapped:
  * whether all ranks' buffers are memory that their peers can map. The result is the same on every
  * rank. COLL_ERROR_INVALID if there is no such collective, dtype or algorithm. */
 COLL_API coll_status_t coll_comm_estimate(coll_comm_t comm, coll_collective_t collective,
                                           size_t count, coll_dtype_t dtype, int mapped, int index,
                                           coll_estimate_t *estimate);
-
-/* Sets the value that a COLL_* environment variable has where the environment has none, for
- * communicators that are made later. The environment is not changed. `source` says where the value
- * is from, for messages about a wrong one. Callable from any thread. COLL_ERROR_INVALID: coll_knob
- * has no variable of that name. */
-COLL_API coll_status_t coll_knob_default(const char *name, const char *value, const char *source);
 
 #ifdef __cplusplus
 }

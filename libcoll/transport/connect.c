@@ -6,77 +6,10 @@
 #include <string.h>
 
 #include "base/handshake.h"
-#include "base/knob.h"
 #include "base/memory.h"
-#include "topo/interfaces.h"
 #include "transport/mixed/mixed.h"
 #include "transport/shm/shm.h"
 #include "transport/tcp/tcp.h"
-
-static const char *const recoveries[] = {"hosts", "all", "none", NULL}; /* tcp_recovery_t */
-
-static const base_knob_t knobs[] = {
-    {.name = "COLL_TRANSPORTS",
-     .kind = BASE_KNOB_TEXT,
-     .fallback = "shm,verbs,tcp",
-     .help = "the transports that may be used, separated by commas: shm (shared memory, between "
-             "ranks of one host), verbs (RDMA, between ranks that have devices), ucx (whatever UCX "
-             "knows), tcp"},
-    {.name = "COLL_HOST_ID",
-     .kind = BASE_KNOB_TEXT,
-     .fallback = "",
-     .help = "the host that this rank is on, in place of the system's identity: ranks with the "
-             "same text share memory"},
-    {.name = "COLL_CONNECT_ALL",
-     .kind = BASE_KNOB_INTEGER,
-     .fallback = "64",
-     .min = 0,
-     .max = 1000000,
-     .help =
-         "up to so many ranks of several hosts, all connections are made when a communicator is "
-         "created; in larger ones most are made when they are first used; rank 0's counts"},
-    {.name = "COLL_RECONNECT",
-     .kind = BASE_KNOB_WORD,
-     .fallback = "hosts",
-     .words = recoveries,
-     .help = "the connections that are made again after they were reset, so that nothing that was "
-             "under way is lost: hosts (those between hosts), all, or none; rank 0's counts"}};
-
-enum { KNOB_TRANSPORTS, KNOB_HOST_ID, KNOB_CONNECT_ALL, KNOB_RECONNECT, KNOB_COUNT };
-
-_Static_assert(sizeof knobs / sizeof knobs[0] == KNOB_COUNT, "one name per knob");
-
-const base_knob_t *transport_knob(int index) {
-  if (index >= 0 && index < KNOB_COUNT) return &knobs[index];
-  if (index == KNOB_COUNT) return &topo_interfaces_knob;
-  index -= KNOB_COUNT + 1;
-  for (int i = 0; index >= 0 && transport_fabric_kind(i) != NULL; i++) {
-    int count = 0;
-    const base_knob_t *(*knob)(int) = transport_fabric_kind(i)->knob;
-    while (knob(count) != NULL) count++;
-    if (index < count) return knob(index);
-    index -= count;
-  }
-  return NULL;
-}
-
-static coll_status_t read_transports(transport_choice_t *choice) {
-  const char *text;
-  COLL_TRY(base_knob_text(&knobs[KNOB_TRANSPORTS], &text));
-  return transport_choice_read(text, choice);
-}
-
-static coll_status_t read_host(char host[TOPO_HOST_BYTES]) {
-  const char *text;
-  COLL_TRY(base_knob_text(&knobs[KNOB_HOST_ID], &text));
-  if (text[0] == '\0') return topo_host_identity(host);
-  if (strlen(text) >= TOPO_HOST_BYTES) {
-    return base_fail(COLL_ERROR_INVALID, "COLL_HOST_ID has %zu characters: give at most %d",
-                     strlen(text), TOPO_HOST_BYTES - 1);
-  }
-  memcpy(host, text, strlen(text) + 1);
-  return COLL_OK;
-}
 
 /* ---- listening ------------------------------------------------------------------------------*/
 
@@ -100,8 +33,9 @@ static void do_without_hosts(transport_listener_t *listener, transport_name_t *n
 }
 
 /* Between hosts sockets are needed also where a fabric carries the messages. */
-static coll_status_t listen_between_hosts(const transport_choice_t *choice,
+static coll_status_t listen_between_hosts(const transport_settings_t *settings,
                                           transport_listener_t *listener, transport_name_t *name) {
+  const transport_choice_t *choice = &settings->choice;
   int kind;
   if (base_handshake_check_hosts() != COLL_OK) {
     snprintf(listener->why_none, sizeof listener->why_none, "%s", base_last_error());
@@ -112,31 +46,30 @@ static coll_status_t listen_between_hosts(const transport_choice_t *choice,
   name->fabric = (uint8_t)(kind + 1);
   name->sockets = choice->tcp;
   if (name->fabric == 0 && !choice->tcp) return COLL_OK;
-  const char *interfaces;
-  int64_t mesh_ranks;
-  int recovery;
-  COLL_TRY(base_knob_integer(&knobs[KNOB_CONNECT_ALL], &mesh_ranks));
-  COLL_TRY(base_knob_word(&knobs[KNOB_RECONNECT], &recovery));
-  COLL_TRY(base_knob_text(&topo_interfaces_knob, &interfaces));
-  coll_status_t status = tcp_listen(&listener->tcp, interfaces, &name->tcp);
+  coll_status_t status = tcp_listen(&listener->tcp, settings->interfaces, &name->tcp);
   if (status == COLL_ERROR_SYSTEM && choice->shm) {
     do_without_hosts(listener, name);
     return COLL_OK;
   }
   if (status != COLL_OK) return status;
-  name->tcp.mesh_ranks = (uint32_t)mesh_ranks;
-  name->tcp.recovery = (uint8_t)recovery;
+  name->tcp.mesh_ranks = settings->mesh_ranks;
+  name->tcp.recovery = settings->recovery;
   return COLL_OK;
 }
 
-coll_status_t transport_listen(transport_listener_t *listener, transport_name_t *name) {
-  transport_choice_t choice;
+static coll_status_t find_host(const transport_settings_t *settings, char host[TOPO_HOST_BYTES]) {
+  if (settings->host[0] == '\0') return topo_host_identity(host);
+  memcpy(host, settings->host, TOPO_HOST_BYTES);
+  return COLL_OK;
+}
+
+coll_status_t transport_listen(const transport_settings_t *settings, transport_listener_t *listener,
+                               transport_name_t *name) {
   memset(name, 0, sizeof *name);
   *listener = transport_listener_none();
-  COLL_TRY(read_transports(&choice));
-  COLL_TRY(read_host(name->host));
-  if (choice.shm) COLL_TRY(shm_mesh_listen(&listener->mesh, &name->shm));
-  coll_status_t status = listen_between_hosts(&choice, listener, name);
+  COLL_TRY(find_host(settings, name->host));
+  if (settings->choice.shm) COLL_TRY(shm_mesh_listen(&listener->mesh, &name->shm));
+  coll_status_t status = listen_between_hosts(settings, listener, name);
   if (status != COLL_OK) transport_listener_close(listener);
   return status;
 }
@@ -416,9 +349,8 @@ static coll_status_t connect_local_net(const transport_choice_t *choice, int siz
   return status;
 }
 
-coll_status_t transport_connect_local(int size, transport_t *ends[]) {
-  transport_choice_t choice;
-  COLL_TRY(read_transports(&choice));
-  return choice.shm ? transport_shm_create_local(size, ends)
-                    : connect_local_net(&choice, size, ends);
+coll_status_t transport_connect_local(const transport_choice_t *choice, int size,
+                                      transport_t *ends[]) {
+  return choice->shm ? transport_shm_create_local(size, ends)
+                     : connect_local_net(choice, size, ends);
 }

@@ -1,22 +1,18 @@
 /*
  * Connects the ranks of a new communicator: by shared memory those of one host, else by a fabric
- * that both have (fabrics.h) or by TCP. COLL_TRANSPORTS limits the choice. Two ranks are on one
+ * that both have (fabrics.h) or by TCP, as the settings allow (settings.h). Two ranks are on one
  * host if their host identities are equal (topo/host.h, or COLL_HOST_ID).
  */
 #ifndef TRANSPORT_CONNECT_H
 #define TRANSPORT_CONNECT_H
 
-#include "base/knob.h"
 #include "base/secret.h"
 #include "topo/host.h"
-#include "transport/fabrics.h"
 #include "transport/ops.h"
+#include "transport/settings.h"
 #include "transport/shm/mesh.h"
 #include "transport/tcp/connect.h"
 #include "transport/watch.h"
-
-/* The room's knobs; NULL past the last. */
-const base_knob_t *transport_knob(int index);
 
 /* How a rank can be reached; exchanged by the communicator's bootstrap. */
 typedef struct transport_name {
@@ -41,8 +37,10 @@ typedef struct transport_listener {
 /* A listener that listens on nothing. */
 transport_listener_t transport_listener_none(void);
 
-/* COLL_ERROR_INVALID: COLL_TRANSPORTS or COLL_HOST_ID is wrong. COLL_ERROR_SYSTEM. */
-coll_status_t transport_listen(transport_listener_t *listener, transport_name_t *name);
+/* COLL_ERROR_INVALID: a knob of a fabric, or the list of interfaces, is wrong. COLL_ERROR_SYSTEM.
+ */
+coll_status_t transport_listen(const transport_settings_t *settings, transport_listener_t *listener,
+                               transport_name_t *name);
 void transport_listener_close(transport_listener_t *listener);
 
 /* Speed of the fastest interface to other hosts, in Mb/s; 0: not known. */
@@ -72,8 +70,9 @@ coll_status_t transport_connect(transport_listener_t *listener, const transport_
                                 transport_t **t);
 
 /* Creates all ends at once, for ranks that are threads of this process: ends[i] is rank i's, owned
- * by the caller. COLL_ERROR_INVALID: COLL_TRANSPORTS is wrong. COLL_ERROR_SYSTEM,
+ * by the caller. COLL_ERROR_INVALID: a knob of a fabric is wrong. COLL_ERROR_SYSTEM,
  * COLL_ERROR_MEMORY. */
-coll_status_t transport_connect_local(int size, transport_t *ends[]);
+coll_status_t transport_connect_local(const transport_choice_t *choice, int size,
+                                      transport_t *ends[]);
 
 #endif

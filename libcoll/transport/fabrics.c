@@ -35,18 +35,19 @@ static bool add_fabric(const char *text, size_t length, transport_choice_t *choi
   return true;
 }
 
-static coll_status_t fail_name(const char *text) {
+static coll_status_t fail_name(const char *text, const char *source) {
   char names[128] = "shm, tcp";
   for (int i = 0; i < KIND_COUNT; i++) {
     size_t length = strlen(names);
     snprintf(names + length, sizeof names - length, ", %s", kinds[i].name);
   }
   return base_fail(COLL_ERROR_INVALID,
-                   "COLL_TRANSPORTS is \"%s\": give one or more of %s, separated by commas", text,
-                   names);
+                   "COLL_TRANSPORTS is \"%s\"%s: give one or more of %s, separated by commas", text,
+                   source, names);
 }
 
-coll_status_t transport_choice_read(const char *text, transport_choice_t *choice) {
+coll_status_t transport_choice_read(const char *text, const char *source,
+                                    transport_choice_t *choice) {
   const char *at = text;
   *choice = (transport_choice_t){0};
   for (;;) {
@@ -56,7 +57,7 @@ coll_status_t transport_choice_read(const char *text, transport_choice_t *choice
     } else if (is_name(at, length, "tcp")) {
       choice->tcp = true;
     } else if (!add_fabric(at, length, choice)) {
-      return fail_name(text);
+      return fail_name(text, source);
     }
     if (at[length] == '\0') return COLL_OK;
     at += length + 1;

@@ -30,8 +30,10 @@ typedef struct transport_choice {
   int fabrics[TRANSPORT_FABRICS_MAX]; /* indices of kinds, in the order of preference */
 } transport_choice_t;
 
-/* Reads a list such as "shm,tcp". COLL_ERROR_INVALID: names what may be given. */
-coll_status_t transport_choice_read(const char *text, transport_choice_t *choice);
+/* Reads a list such as "shm,tcp". source: for messages (base_knob_source). COLL_ERROR_INVALID:
+ * names what may be given. */
+coll_status_t transport_choice_read(const char *text, const char *source,
+                                    transport_choice_t *choice);
 
 /* Opens the first of the chosen fabrics that this machine can use. *kind: its index, or -1, with
  * *fabric NULL, if there is none; `why`, of `bytes` bytes, then says of each why.

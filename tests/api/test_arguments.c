@@ -265,9 +265,13 @@ Test(arguments, of_names_past_the_end_are_refused) {
   cr_assert_null(coll_op_name(COLL_OP_BUILTIN_COUNT));
   cr_assert_eq(coll_dtype_bytes((coll_dtype_t)-1), 0);
   cr_assert_not_null(coll_status_string((coll_status_t)99));
-  cr_assert_not_null(coll_knob(0));
-  cr_assert_null(coll_knob(1000));
-  cr_assert_null(coll_knob(-1));
+  coll_knob_t knob = COLL_KNOB_INIT;
+  cr_assert_eq(coll_knob_get(0, &knob), COLL_OK);
+  cr_expect_str_eq(knob.name, "COLL_TIMEOUT_MS");
+  cr_expect_str_eq(knob.default_value, "60000");
+  cr_assert_eq(coll_knob_get(1000, &knob), COLL_ERROR_INVALID);
+  cr_assert_eq(coll_knob_get(-1, &knob), COLL_ERROR_INVALID);
+  cr_assert_eq(coll_knob_get(0, NULL), COLL_ERROR_INVALID);
   cr_expect_eq(coll_knob_default(NULL, "1", "a test"), COLL_ERROR_INVALID);
   cr_expect_eq(coll_knob_default("COLL_NOTHING", "1", "a test"), COLL_ERROR_INVALID);
   cr_expect_not_null(strstr(coll_last_error(NULL), "COLL_NOTHING"));

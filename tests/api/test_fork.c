@@ -116,8 +116,8 @@ static int call_others(const scene_t *s, coll_comm_t comm) {
   coll_window_t window;
   coll_registration_t registration;
   coll_op_t op;
-  coll_plan_info_t info;
-  coll_estimate_t estimate;
+  coll_plan_info_t info = COLL_PLAN_INFO_INIT;
+  coll_estimate_t estimate = COLL_ESTIMATE_INIT;
   const char *route;
   uint64_t bytes;
   float factor = 1;

@@ -168,7 +168,7 @@ static bool is_refused(coll_status_t status) {
 static void call_own(void *context) {
   scene_t *scene = context;
   coll_comm_t comm = scene->waiting, made;
-  coll_estimate_t estimate;
+  coll_estimate_t estimate = COLL_ESTIMATE_INIT;
   int data[64] = {0};
   bool refused =
       is_refused(coll_barrier(comm, NULL)) &&

@@ -359,7 +359,6 @@ static int settings_count(int rank, int size, void *context) {
     bool knob = setting == 0;
     setenv("COLL_REPRODUCIBLE", knob || setting < 0 ? "1" : "0", 1);
     config.reproducible = setting;
-    if (setting == 0) config.struct_bytes = offsetof(coll_comm_config_t, reproducible);
     if (rank == 0) PARTY_OK(coll_unique_id_create(&ids[setting + 1]));
     harness_barrier();
     PARTY_OK(coll_comm_create(&ids[setting + 1], rank, size, &config, &comm));

@@ -108,11 +108,31 @@ Test(knob, rejects_wrong_values) {
   cr_assert(value == 77 && index == 77, "a rejected value was set");
 }
 
-Test(knob, describes_name_value_and_default) {
-  char described[128], little[8];
+Test(knob, shows_a_value_as_it_is_written) {
+  cr_assert_str_eq(base_knob_value(&word), "auto");
+  setenv(word.name, "rnig", 1);
+  cr_assert_str_eq(base_knob_value(&word), "rnig");
+}
+
+/* What the program has configured lies below the variable, and above a default that was set. */
+Test(knob, uses_what_is_configured) {
+  int index = -1;
+  const char *written = NULL;
+  cr_assert_eq(base_knob_set_default(&text, "preset", "a file, line 1"), COLL_OK);
+  cr_assert_eq(base_knob_choose_text(&text, NULL, &written), COLL_OK);
+  cr_assert_str_eq(written, "preset");
+  cr_assert_eq(base_knob_choose_text(&text, "configured", &written), COLL_OK);
+  cr_assert_str_eq(written, "configured");
+  cr_assert(base_knob_choose_word(&word, "tree", &index) == COLL_OK && index == 2);
+  cr_assert_eq(base_knob_choose_word(&word, "tere", &index), COLL_ERROR_INVALID);
+  cr_assert_not_null(strstr(base_last_error(), "=tere (the communicator's config)"), "%s",
+                     base_last_error());
+  cr_assert_eq(base_knob_choose_text(&text, "", &written), COLL_ERROR_INVALID);
+  cr_assert_not(base_knob_is_set(&text));
+  setenv(text.name, "variable", 1);
   setenv(word.name, "ring", 1);
-  base_knob_describe(&word, described, sizeof described);
-  cr_assert_str_eq(described, "COLL_TEST_WORD=ring (default 'auto'): how");
-  base_knob_describe(&word, little, sizeof little);
-  cr_assert_str_eq(little, "COLL_TE");
+  cr_assert(base_knob_is_set(&text));
+  cr_assert_eq(base_knob_choose_text(&text, "configured", &written), COLL_OK);
+  cr_assert_str_eq(written, "variable");
+  cr_assert(base_knob_choose_word(&word, "tree", &index) == COLL_OK && index == 1);
 }

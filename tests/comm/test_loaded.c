@@ -67,7 +67,7 @@ static bool is_used(const party_rank_t *self, coll_collective_t collective, cons
 /* ---- plans that are right -------------------------------------------------------------------*/
 
 static int load_one(party_rank_t *self) {
-  coll_plan_info_t info;
+  coll_plan_info_t info = COLL_PLAN_INFO_INIT;
   PARTY_OK(coll_comm_plan_load(self->comm, file_name, &info));
   PARTY_REQUIRE(info.collective == COLL_ALLREDUCE && strcmp(info.name, "circulant") == 0 &&
                     info.in_place && info.out_of_place,
@@ -112,7 +112,7 @@ static const char in_place_only[] =
     "end\n";
 
 static int load_in_place(party_rank_t *self) {
-  coll_plan_info_t info;
+  coll_plan_info_t info = COLL_PLAN_INFO_INIT;
   coll_comm_t part;
   PARTY_OK(coll_comm_plan_load(self->comm, file_name, &info));
   PARTY_REQUIRE(info.in_place && info.out_of_place, "is right for one kind of calls only");

@@ -203,7 +203,7 @@ Test(pmi, is_left_alone_while_mpi_uses_it) {
   cr_assert_eq(launch_find(limit(), &launch), COLL_OK, "%s", base_last_error());
   cr_assert(launch.rank == 1 && launch.size == 2 && launch.kind->store == NULL);
   rendezvous_address_t address;
-  cr_assert_eq(launch_meet(&launch, limit(), &address), COLL_ERROR_INVALID);
+  cr_assert_eq(launch_meet(&launch, "", limit(), &address), COLL_ERROR_INVALID);
   cr_assert_not_null(strstr(base_last_error(), "by MPI_Bcast"), "%s", base_last_error());
 }
 

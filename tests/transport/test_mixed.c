@@ -73,8 +73,9 @@ static coll_status_t join(int rank, int size, void *board, transport_t **end) {
   transport_listener_t listener;
   char host[16];
   snprintf(host, sizeof host, "host%d", rank % HOSTS);
-  setenv("COLL_HOST_ID", host, 1);
-  COLL_TRY(transport_listen(&listener, &names[rank]));
+  transport_settings_t settings;
+  COLL_TRY(transport_settings_read(&(transport_config_t){.host = host}, &settings));
+  COLL_TRY(transport_listen(&settings, &listener, &names[rank]));
   harness_barrier();
   const base_secret_t secret = {.bytes = {47, 11}};
   const transport_group_t group = {.rank = rank,

@@ -1,7 +1,9 @@
 /* The option table of collrun; base/options makes the parser and the help text from it. */
 #include "tools/collrun/settings.h"
 
+#include <coll.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "base/knob.h"
@@ -52,6 +54,7 @@ typedef struct raw {
   int64_t ranks, port, grace_ms, first_rank, world_size;
   const char *hosts, *hostfile, *folder;
   int bind, map; /* map: topo_map_t */
+  bool knobs;
   collrun_mpirun_t mpirun;
 } raw_t;
 
@@ -89,6 +92,8 @@ static coll_status_t parse(int argc, char **argv, raw_t *raw, collrun_settings_t
        65535},
       {0, "grace-ms", BASE_OPTION_INTEGER, &raw->grace_ms, "MS",
        "time from a failure to SIGTERM for the other ranks, and from that to SIGKILL", 0, 3600000},
+      {0, "knobs", BASE_OPTION_FLAG, &raw->knobs, NULL,
+       "print the environment variables of the library with their values, and exit"},
       {0, "print-address", BASE_OPTION_FLAG, &settings->print_address, NULL,
        "print an address and a free port of this host, and run nothing"},
       {0, "first-rank", BASE_OPTION_INTEGER, &raw->first_rank, "RANK",
@@ -177,6 +182,13 @@ static coll_status_t finish(const raw_t *raw, collrun_settings_t *settings) {
   return base_fail_errno(COLL_ERROR_SYSTEM, "--folder %s", raw->folder);
 }
 
+static void print_knobs(void) {
+  coll_knob_t knob = COLL_KNOB_INIT;
+  for (int i = 0; coll_knob_get(i, &knob) == COLL_OK; i++) {
+    printf("%s=%s (default '%s'): %s\n", knob.name, knob.value, knob.default_value, knob.help);
+  }
+}
+
 coll_status_t collrun_settings_parse(int argc, char **argv, collrun_settings_t *settings,
                                      bool *help_printed) {
   raw_t raw = {.grace_ms = 2500};
@@ -184,6 +196,10 @@ coll_status_t collrun_settings_parse(int argc, char **argv, collrun_settings_t *
   int first;
   COLL_TRY(base_knob_word(&map_knob, &raw.map));
   COLL_TRY(parse(argc, argv, &raw, &parsed, &first, help_printed));
+  if (raw.knobs && !*help_printed) {
+    print_knobs();
+    *help_printed = true;
+  }
   if (*help_printed) return COLL_OK;
   parsed.bind = raw.bind == 0;
   COLL_TRY(collrun_mpirun_apply(&raw.mpirun, &parsed.bind));

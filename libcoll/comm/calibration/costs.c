@@ -92,13 +92,7 @@ static void measure_or_load(const char *variant, tune_machine_t *costs) {
 }
 
 coll_status_t calibration_costs_find(tune_machine_t *costs) {
-  bool builtin;
   const device_ops_t *device;
-  COLL_TRY(comm_costs_setting(&builtin));
-  if (builtin) {
-    *costs = tune_machine_builtin;
-    return COLL_OK;
-  }
   COLL_TRY(device_host_open(&device));
   pthread_mutex_lock(&finding);
   if (!is_found && !load(device->name, &found)) measure_or_load(device->name, &found);

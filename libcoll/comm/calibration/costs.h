@@ -8,8 +8,8 @@
 #include "base/status.h"
 #include "tune/machine.h"
 
-/* As the COLL_TUNE knob says: the built-in costs, or the measured ones. Measures them (some 100 ms)
- * if the cache has none. COLL_ERROR_INVALID: the knob's value is wrong. */
+/* The measured costs, or the built-in ones where they cannot be measured. Measures them (some
+ * 100 ms) if the cache has none. COLL_ERROR_INVALID: the value of COLL_ISA is wrong. */
 coll_status_t calibration_costs_find(tune_machine_t *costs);
 
 /* Measures on two cores. False: there are not two, or a resource is missing. (measure.c) */

@@ -381,8 +381,8 @@ static bool measure_in(bench_t *bench, tune_machine_t *costs) {
   if (transport_memory_alloc(bytes, &memory) ==
       COLL_OK) { /* the same kind as users' mapped memory */
     bench->memory = memory;
-    if (comm_create_local(2, 2, &(comm_settings_t){.topo_file = ""}, &tune_machine_builtin,
-                          bench->comms) == COLL_OK) {
+    const comm_settings_t settings = {.topo_file = "", .inherited.transport.choice.shm = true};
+    if (comm_create_local(2, 2, &settings, &tune_machine_builtin, bench->comms) == COLL_OK) {
       measured = measure_both(bench, costs);
       for (int i = 0; i < 2; i++) comm_destroy(bench->comms[i]);
     }

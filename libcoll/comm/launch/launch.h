@@ -51,8 +51,9 @@ coll_status_t launch_share(const launch_t *launch, uint64_t deadline_ns,
                            char text[LAUNCH_TEXT_BYTES]);
 
 /* Where the ranks meet, with the secret, once the server there runs or will run; rank 0 has started
- * it. launch->size > 1. COLL_ERROR_INVALID, COLL_ERROR_TIMEOUT, COLL_ERROR_SYSTEM. */
-coll_status_t launch_meet(const launch_t *launch, uint64_t deadline_ns,
+ * it. launch->size > 1. interfaces: as of rendezvous_server_start_own. COLL_ERROR_INVALID,
+ * COLL_ERROR_TIMEOUT, COLL_ERROR_SYSTEM. */
+coll_status_t launch_meet(const launch_t *launch, const char *interfaces, uint64_t deadline_ns,
                           rendezvous_address_t *address);
 
 /* Prints on standard error where the ranks meet and how they know. */

@@ -69,14 +69,14 @@ static coll_status_t find_secret(rendezvous_address_t *address, bool *is_users) 
   return *is_users ? rendezvous_secret_find(address) : base_secret_create(&address->secret);
 }
 
-static coll_status_t publish(const launch_t *launch, uint64_t deadline_ns,
+static coll_status_t publish(const launch_t *launch, const char *interfaces, uint64_t deadline_ns,
                              rendezvous_address_t *address) {
   char text[LAUNCH_TEXT_BYTES] = TAG_FAILED, why[512];
   bool is_users = false;
   coll_status_t failure = find_secret(address, &is_users);
   if (failure == COLL_OK) {
     failure = rendezvous_server_start_own(launch_is_on_one_host(launch) ? "127.0.0.1" : "",
-                                          deadline_ns, address);
+                                          interfaces, deadline_ns, address);
   }
   snprintf(why, sizeof why, "%s", base_last_error());
   if (failure == COLL_OK) {
@@ -109,11 +109,11 @@ static coll_status_t look_up(const launch_t *launch, uint64_t deadline_ns,
                    launch->rank, launch->kind->store->name);
 }
 
-coll_status_t launch_meet(const launch_t *launch, uint64_t deadline_ns,
+coll_status_t launch_meet(const launch_t *launch, const char *interfaces, uint64_t deadline_ns,
                           rendezvous_address_t *address) {
   *address = (rendezvous_address_t){0};
   if (launch->kind->store != NULL) {
-    return launch->rank == 0 ? publish(launch, deadline_ns, address)
+    return launch->rank == 0 ? publish(launch, interfaces, deadline_ns, address)
                              : look_up(launch, deadline_ns, address);
   }
   COLL_TRY(launch_variables_address(launch, address));

@@ -17,12 +17,12 @@ static const base_knob_t chosen_knob = {
     .name = "COLL_INTERFACE_ADDRESS", .kind = BASE_KNOB_TEXT, .fallback = ""};
 
 /* Sets list to "" if this host has no address that other hosts may reach. */
-static coll_status_t list_addresses(char *list, size_t bytes) {
+static coll_status_t list_addresses(const char *interfaces, char *list, size_t bytes) {
   topo_interface_t found[ADDRESSES_MAX];
   char text[INET6_ADDRSTRLEN];
   int count;
   list[0] = '\0';
-  COLL_TRY(topo_interfaces_own(ADDRESSES_MAX, found, &count));
+  COLL_TRY(topo_interfaces_find(interfaces, ADDRESSES_MAX, found, &count));
   for (int i = 0; i < count; i++) {
     size_t length = strlen(list);
     topo_interface_text(&found[i], text);
@@ -32,13 +32,14 @@ static coll_status_t list_addresses(char *list, size_t bytes) {
   return COLL_OK;
 }
 
-coll_status_t rendezvous_await_addresses(const char *who, uint64_t deadline_ns) {
+coll_status_t rendezvous_await_addresses(const char *who, const char *interfaces,
+                                         uint64_t deadline_ns) {
   char list[RENDEZVOUS_HOST_BYTES], name[IFNAMSIZ];
   base_wait_notice_t notice = base_wait_notice_begin();
   for (;;) {
-    coll_status_t status = list_addresses(list, sizeof list);
+    coll_status_t status = list_addresses(interfaces, list, sizeof list);
     bool has_any = status == COLL_OK && list[0] != '\0';
-    if (has_any || !topo_interfaces_are_awaited(name)) return status;
+    if (has_any || !topo_interfaces_are_awaited(interfaces, name)) return status;
     if (base_clock_now_ns() + RETRY_NS >= deadline_ns || base_cancel_is_requested()) return status;
     base_wait_notice(&notice, "%s waits for an address of this host: its interface %s has none yet",
                      who, name);
@@ -51,10 +52,11 @@ static coll_status_t start_at(const char *host, rendezvous_address_t *address) {
   return rendezvous_server_start(address);
 }
 
-static coll_status_t start_everywhere(uint64_t deadline_ns, rendezvous_address_t *address) {
+static coll_status_t start_everywhere(const char *interfaces, uint64_t deadline_ns,
+                                      rendezvous_address_t *address) {
   char list[RENDEZVOUS_HOST_BYTES];
-  COLL_TRY(rendezvous_await_addresses("rank 0's rendezvous server", deadline_ns));
-  COLL_TRY(list_addresses(list, sizeof list));
+  COLL_TRY(rendezvous_await_addresses("rank 0's rendezvous server", interfaces, deadline_ns));
+  COLL_TRY(list_addresses(interfaces, list, sizeof list));
   if (list[0] == '\0') return start_at("127.0.0.1", address);
   coll_status_t status = start_at("", address);
   /* Without libsodium all ranks are of this host. */
@@ -73,10 +75,10 @@ coll_status_t rendezvous_address_choose(rendezvous_address_t *address) {
   return COLL_OK;
 }
 
-coll_status_t rendezvous_server_start_own(const char *otherwise, uint64_t deadline_ns,
-                                          rendezvous_address_t *address) {
+coll_status_t rendezvous_server_start_own(const char *otherwise, const char *interfaces,
+                                          uint64_t deadline_ns, rendezvous_address_t *address) {
   snprintf(address->host, sizeof address->host, "%s", otherwise);
   COLL_TRY(rendezvous_address_choose(address));
   return address->host[0] != '\0' ? rendezvous_server_start(address)
-                                  : start_everywhere(deadline_ns, address);
+                                  : start_everywhere(interfaces, deadline_ns, address);
 }

@@ -41,15 +41,16 @@ coll_status_t rendezvous_server_start(rendezvous_address_t *address);
 
 /* The same at COLL_INTERFACE_ADDRESS, if that is set, else at `otherwise`; "": at all addresses of
  * this host, or at the loopback address if it has no other. Sets address->host to what callers
- * connect to: for all addresses, the list of those that COLL_INTERFACES allows, for which it waits
- * as rendezvous_await_addresses. */
-coll_status_t rendezvous_server_start_own(const char *otherwise, uint64_t deadline_ns,
-                                          rendezvous_address_t *address);
+ * connect to: for all addresses, the list of those that `interfaces` (topo/interfaces.h) allows,
+ * for which it waits as rendezvous_await_addresses. */
+coll_status_t rendezvous_server_start_own(const char *otherwise, const char *interfaces,
+                                          uint64_t deadline_ns, rendezvous_address_t *address);
 
-/* Waits until this host has an address that COLL_INTERFACES allows, if one of these interfaces runs
+/* Waits until this host has an address that `interfaces` allows, if one of these interfaces runs
  * without one, at most until the deadline. who: for the line that says so. COLL_ERROR_INVALID:
- * there is none, and COLL_INTERFACES asks for some. */
-coll_status_t rendezvous_await_addresses(const char *who, uint64_t deadline_ns);
+ * there is none, and the list asks for some. */
+coll_status_t rendezvous_await_addresses(const char *who, const char *interfaces,
+                                         uint64_t deadline_ns);
 
 /* Sets address->host to COLL_INTERFACE_ADDRESS, if that is set. COLL_ERROR_INVALID: it is empty or
  * too long. */

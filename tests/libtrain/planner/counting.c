@@ -12,14 +12,14 @@ void *__real_malloc(size_t bytes);
 void *__real_calloc(size_t count, size_t bytes);
 void *__real_aligned_alloc(size_t alignment, size_t bytes);
 void __real_free(void *memory);
-coll_status_t __real_coll_mem_alloc(size_t bytes, void **memory);
+coll_status_t __real_coll_mem_alloc(int device, size_t bytes, void **memory);
 coll_status_t __real_coll_mem_free(void *memory);
 
 void *__wrap_malloc(size_t bytes);
 void *__wrap_calloc(size_t count, size_t bytes);
 void *__wrap_aligned_alloc(size_t alignment, size_t bytes);
 void __wrap_free(void *memory);
-coll_status_t __wrap_coll_mem_alloc(size_t bytes, void **memory);
+coll_status_t __wrap_coll_mem_alloc(int device, size_t bytes, void **memory);
 coll_status_t __wrap_coll_mem_free(void *memory);
 
 static _Thread_local size_t counted;
@@ -79,8 +79,8 @@ void __wrap_free(void *memory) {
   __real_free(memory);
 }
 
-coll_status_t __wrap_coll_mem_alloc(size_t bytes, void **memory) {
-  coll_status_t status = __real_coll_mem_alloc(bytes, memory);
+coll_status_t __wrap_coll_mem_alloc(int device, size_t bytes, void **memory) {
+  coll_status_t status = __real_coll_mem_alloc(device, bytes, memory);
   if (status == COLL_OK) remember(*memory, bytes);
   return status;
 }

@@ -7,8 +7,8 @@ import sys
 
 # Options of collrun without a value, and with two; all others have one, in the next word, behind
 # "=", or right behind a letter. Names may follow one dash.
-FLAGS = {"prefix", "show-layout", "print-address", "h", "help", "oversubscribe", "tag-output",
-         "prepend-rank", "allow-run-as-root", "report-bindings", "display-map",
+FLAGS = {"prefix", "show-layout", "print-address", "knobs", "h", "help", "oversubscribe",
+         "tag-output", "prepend-rank", "allow-run-as-root", "report-bindings", "display-map",
          "display-allocation", "quiet", "verbose", "l", "q", "v"}
 PAIRS = {"genv", "env", "mca", "prtemca", "pmixmca"}
 NAMES = {"np", "nproc-per-node", "npernode", "host", "hosts", "hostfile", "folder", "first-rank"}

@@ -45,9 +45,10 @@ static PyObject *version(PyObject *module, PyObject *unused) {
 static PyObject *knobs(PyObject *module, PyObject *unused) {
   (void)module, (void)unused;
   PyObject *list = PyList_New(0);
-  const char *line;
-  for (int i = 0; list != NULL && (line = coll_knob(i)) != NULL; i++) {
-    PyObject *text = PyUnicode_DecodeUTF8(line, (Py_ssize_t)strlen(line), "replace");
+  coll_knob_t knob = COLL_KNOB_INIT;
+  for (int i = 0; list != NULL && coll_knob_get(i, &knob) == COLL_OK; i++) {
+    PyObject *text = PyUnicode_FromFormat("%s=%s (default '%s'): %s", knob.name, knob.value,
+                                          knob.default_value, knob.help);
     if (text == NULL || PyList_Append(list, text) != 0) Py_CLEAR(list);
     Py_XDECREF(text);
   }

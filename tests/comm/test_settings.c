@@ -1,0 +1,359 @@
+/*
+ * Which of a config, a variable and a default counts: every row of the table in docs/knobs.md,
+ * which this program reads.
+ */
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "comm/settings.h"
+#include "harness/party.h"
+
+/* A field of the config with a value for it, and other values for its variable. Values are texts,
+ * in the form of the variable. */
+typedef struct field {
+  const char *name, *variable;
+  const char *configured, *by_variable, *preset, *otherwise;
+  void (*set)(coll_comm_config_t *config);
+  void (*get)(const comm_settings_t *settings, char *text, size_t bytes);
+} field_t;
+
+static void set_create_timeout(coll_comm_config_t *config) {
+  config->create_timeout_ms = 1000;
+}
+static void set_hang(coll_comm_config_t *config) {
+  config->hang_ms = 1000;
+}
+static void set_call_timeout(coll_comm_config_t *config) {
+  config->call_timeout_ms = 1000;
+}
+static void set_reproducible(coll_comm_config_t *config) {
+  config->reproducible = 1;
+}
+static void set_blocking(coll_comm_config_t *config) {
+  config->blocking = 0;
+}
+static void set_transports(coll_comm_config_t *config) {
+  config->transports = "shm,tcp";
+}
+static void set_interfaces(coll_comm_config_t *config) {
+  config->interfaces = "eth";
+}
+static void set_host(coll_comm_config_t *config) {
+  config->host_id = "one";
+}
+static void set_algorithms(coll_comm_config_t *config) {
+  config->algorithms = "allreduce=ring";
+}
+static void set_tune(coll_comm_config_t *config) {
+  config->tune = "builtin";
+}
+
+static void write_ms(uint64_t ns, char *text, size_t bytes) {
+  snprintf(text, bytes, "%llu", (unsigned long long)(ns / 1000000u));
+}
+static void get_create_timeout(const comm_settings_t *settings, char *text, size_t bytes) {
+  write_ms(settings->timeout_ns, text, bytes);
+}
+static void get_hang(const comm_settings_t *settings, char *text, size_t bytes) {
+  write_ms(settings->limits.hang_ns, text, bytes);
+}
+static void get_call_timeout(const comm_settings_t *settings, char *text, size_t bytes) {
+  write_ms(settings->limits.timeout_ns, text, bytes);
+}
+static void get_reproducible(const comm_settings_t *settings, char *text, size_t bytes) {
+  snprintf(text, bytes, "%d", (int)settings->agreed.reproducible);
+}
+static void get_blocking(const comm_settings_t *settings, char *text, size_t bytes) {
+  snprintf(text, bytes, "%d", settings->blocking);
+}
+static void get_transports(const comm_settings_t *settings, char *text, size_t bytes) {
+  const transport_choice_t *choice = &settings->inherited.transport.choice;
+  snprintf(text, bytes, "%s%s%s", choice->shm ? "shm," : "",
+           choice->fabric_count > 0 ? "verbs," : "", choice->tcp ? "tcp" : "");
+}
+static void get_interfaces(const comm_settings_t *settings, char *text, size_t bytes) {
+  snprintf(text, bytes, "%s", settings->inherited.transport.interfaces);
+}
+static void get_host(const comm_settings_t *settings, char *text, size_t bytes) {
+  snprintf(text, bytes, "%s", settings->inherited.transport.host);
+}
+static void get_algorithms(const comm_settings_t *settings, char *text, size_t bytes) {
+  const char *name = settings->inherited.algorithms[COLL_ALLREDUCE];
+  snprintf(text, bytes, "%s%s", name != NULL ? "allreduce=" : "", name != NULL ? name : "");
+}
+static void get_tune(const comm_settings_t *settings, char *text, size_t bytes) {
+  snprintf(text, bytes, "%s", settings->builtin_costs ? "builtin" : "auto");
+}
+
+static const field_t fields[] = {
+    {"create_timeout_ms", "COLL_TIMEOUT_MS", "1000", "2000", "3000", "60000", set_create_timeout,
+     get_create_timeout},
+    {"hang_ms", "COLL_HANG_MS", "1000", "2000", "3000", "30000", set_hang, get_hang},
+    {"call_timeout_ms", "COLL_CALL_TIMEOUT_MS", "1000", "2000", "3000", "0", set_call_timeout,
+     get_call_timeout},
+    {"reproducible", "COLL_REPRODUCIBLE", "1", "0", "0", "0", set_reproducible, get_reproducible},
+    {"blocking", "", "0", "", "", "1", set_blocking, get_blocking},
+    {"transports", "COLL_TRANSPORTS", "shm,tcp", "tcp", "verbs,tcp", "shm,verbs,tcp",
+     set_transports, get_transports},
+    {"interfaces", "COLL_INTERFACES", "eth", "ib", "wlan", "", set_interfaces, get_interfaces},
+    {"host_id", "COLL_HOST_ID", "one", "two", "three", "", set_host, get_host},
+    {"algorithms", "COLL_ALGO", "allreduce=ring", "allreduce=tree", "allreduce=biring", "",
+     set_algorithms, get_algorithms},
+    {"tune", "COLL_TUNE", "builtin", "auto", "auto", "auto", set_tune, get_tune},
+};
+
+enum { FIELD_COUNT = sizeof fields / sizeof fields[0] };
+
+static void check(const field_t *field, bool configured, const char *wanted, const char *what) {
+  coll_comm_config_t config = COLL_COMM_CONFIG_INIT;
+  comm_settings_t settings;
+  char found[128];
+  if (configured) field->set(&config);
+  cr_assert_eq(comm_settings_read(&config, &settings), COLL_OK, "%s", base_last_error());
+  field->get(&settings, found, sizeof found);
+  cr_assert_str_eq(found, wanted, "%s, %s: %s in place of %s", field->name, what, found, wanted);
+}
+
+/* What a split of a communicator has, which was made with the field set. */
+static void check_split(const field_t *field, const char *rule) {
+  coll_comm_config_t config = COLL_COMM_CONFIG_INIT;
+  comm_split_settings_t split;
+  coll_comm_t parent;
+  char found[128];
+  if (strcmp(rule, "the costs of its parent") == 0) return; /* a split does not look for costs */
+  field->set(&config);
+  config.blocking = 1;
+  cr_assert_eq(coll_comm_create_local(1, &config, &parent), COLL_OK, "%s", coll_last_error(NULL));
+  if (field->variable[0] != '\0') setenv(field->variable, field->by_variable, 1);
+  cr_assert_eq(comm_settings_read_split(NULL, parent, &split), COLL_OK, "%s", base_last_error());
+  comm_settings_t settings = {.timeout_ns = split.timeout_ns,
+                              .limits = split.limits,
+                              .blocking = split.blocking,
+                              .inherited = split.inherited};
+  settings.agreed.reproducible = parent->reproducible;
+  field->get(&settings, found, sizeof found);
+  const char *wanted = strcmp(rule, "as without a config") == 0 ? field->by_variable
+                       : field->set == set_blocking             ? "1"
+                                                                : field->configured;
+  cr_assert_str_eq(found, wanted, "%s of a split: %s in place of %s", field->name, found, wanted);
+  if (field->variable[0] != '\0') unsetenv(field->variable);
+  cr_assert_eq(coll_comm_destroy(parent), COLL_OK);
+}
+
+static void check_row(const field_t *field, const char *first, const char *split) {
+  bool is_programs = strcmp(first, "field") == 0;
+  cr_assert(is_programs || strcmp(first, "variable") == 0, "%s: '%s'", field->name, first);
+  check(field, false, field->otherwise, "nothing set");
+  check(field, true, field->configured, "the field set");
+  check_split(field, split);
+  if (field->variable[0] == '\0') return;
+  setenv(field->variable, field->by_variable, 1);
+  check(field, false, field->by_variable, "the variable set");
+  check(field, true, is_programs ? field->configured : field->by_variable, "both set");
+  unsetenv(field->variable);
+  cr_assert_eq(coll_knob_default(field->variable, field->preset, "a front end"), COLL_OK);
+  check(field, false, field->preset, "a default set");
+  check(field, true, field->configured, "the field and a default set");
+}
+
+/* Takes the next cell of a row of the table, without blanks and quotes; NULL: there is none. */
+static char *next_cell(char **row) {
+  char *cell = strsep(row, "|");
+  if (cell == NULL) return NULL;
+  cell += strspn(cell, " `");
+  char *end = cell + strlen(cell);
+  while (end > cell && strchr(" `\n", end[-1]) != NULL) *--end = '\0';
+  return cell;
+}
+
+static const field_t *find(const char *name) {
+  for (int i = 0; i < FIELD_COUNT; i++) {
+    if (strcmp(fields[i].name, name) == 0) return &fields[i];
+  }
+  return NULL;
+}
+
+Test(settings, are_as_the_table_says) {
+  FILE *page = fopen(KNOBS_PAGE, "r");
+  char line[512];
+  int rows = 0;
+  cr_assert_not_null(page, "cannot read %s", KNOBS_PAGE);
+  for (int i = 0; i < FIELD_COUNT; i++) unsetenv(fields[i].variable);
+  while (fgets(line, sizeof line, page) != NULL) {
+    char *row = line;
+    if (strncmp(line, "| `", 3) != 0) continue;
+    next_cell(&row); /* before the first bar */
+    const char *name = next_cell(&row), *variable = next_cell(&row), *first = next_cell(&row);
+    const char *split = next_cell(&row);
+    cr_assert_not_null(split, "%s: a cell is missing", name);
+    const field_t *field = find(name);
+    cr_assert_not_null(field, "there is no field '%s'", name);
+    cr_assert_str_eq(variable, field->variable);
+    check_row(field, first, split);
+    rows++;
+  }
+  fclose(page);
+  cr_assert_eq(rows, FIELD_COUNT, "%d rows", rows);
+}
+
+/* A config of an earlier version, which has no texts. */
+Test(settings, of_a_shorter_config_are_the_defaults) {
+  coll_comm_config_t config = COLL_COMM_CONFIG_INIT;
+  comm_settings_t settings;
+  unsetenv("COLL_TRANSPORTS");
+  config.hang_ms = 1000;
+  config.transports = "nonsense";
+  config.struct_bytes = offsetof(coll_comm_config_t, transports);
+  cr_assert_eq(comm_settings_read(&config, &settings), COLL_OK, "%s", base_last_error());
+  cr_assert_eq(settings.limits.hang_ns, 1000000000u);
+  cr_assert(settings.inherited.transport.choice.shm);
+  config.struct_bytes = sizeof config;
+  cr_assert_eq(comm_settings_read(&config, &settings), COLL_ERROR_INVALID);
+  cr_assert_not_null(
+      strstr(base_last_error(), "COLL_TRANSPORTS is \"nonsense\" (the communicator's config)"),
+      "%s", base_last_error());
+}
+
+Test(settings, of_algorithms_that_are_wrong_are_refused) {
+  static const char *const wrong[][2] = {
+      {"ring", "give a list such as allreduce=ring"},
+      {"allreduce=ring,", ""},
+      {"allredce=ring", "did you mean 'allreduce'?"},
+      {"allreduce=rnig", "did you mean 'ring'?"},
+      {"allreduce", "give a list"},
+      {",", "give a list"},
+      {"allreduce="
+       "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+       "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+       "give a list"},
+  };
+  comm_settings_t settings;
+  for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+    coll_comm_config_t config = COLL_COMM_CONFIG_INIT;
+    config.algorithms = wrong[i][0];
+    coll_status_t status = comm_settings_read(&config, &settings);
+    if (wrong[i][1][0] == '\0') {
+      cr_expect_eq(status, COLL_OK, "%s: %s", wrong[i][0], base_last_error());
+      continue;
+    }
+    cr_expect_eq(status, COLL_ERROR_INVALID, "%s", wrong[i][0]);
+    cr_expect_not_null(strstr(base_last_error(), wrong[i][1]), "%s", base_last_error());
+  }
+}
+
+/* ---- what they do -----------------------------------------------------------------------------*/
+
+enum { RANKS = 2 };
+
+static int check_comm(coll_comm_t comm, const char *route_wanted, const char *algorithm) {
+  float one = 1, sum = 0;
+  const char *route;
+  int rank;
+  PARTY_OK(coll_comm_rank(comm, &rank));
+  PARTY_OK(coll_comm_route(comm, 1 - rank, &route));
+  PARTY_REQUIRE(strcmp(route, route_wanted) == 0, "the route is %s", route);
+  PARTY_OK(coll_allreduce(&one, &sum, 1, COLL_FLOAT32, COLL_SUM, comm, NULL));
+  PARTY_REQUIRE(strcmp(coll_comm_algo_used(comm, COLL_ALLREDUCE), algorithm) == 0,
+                "the algorithm is %s", coll_comm_algo_used(comm, COLL_ALLREDUCE));
+  return 0;
+}
+
+/* Its splits are like it, and one with a config of its own is as that says. */
+static int check_splits(coll_comm_t comm) {
+  coll_comm_config_t config = COLL_COMM_CONFIG_INIT;
+  coll_comm_t child;
+  PARTY_OK(coll_comm_split(comm, 0, 0, NULL, &child));
+  PARTY_TRY(check_comm(child, "tcp", "ring"));
+  PARTY_OK(coll_comm_destroy(child));
+  config.transports = "shm";
+  config.algorithms = "allreduce=biring";
+  PARTY_OK(coll_comm_split(comm, 0, 0, &config, &child));
+  PARTY_TRY(check_comm(child, "shm", "biring"));
+  return coll_comm_destroy(child) != COLL_OK;
+}
+
+static int make_alike(int rank, int size, void *context) {
+  coll_unique_id_t *ids = harness_board();
+  for (int by_variables = 0; by_variables < 2; by_variables++) {
+    coll_comm_config_t config = COLL_COMM_CONFIG_INIT;
+    coll_comm_t comm;
+    (void)context;
+    if (by_variables) {
+      setenv("COLL_TRANSPORTS", "tcp", 1);
+      setenv("COLL_ALGO", "allreduce=ring", 1);
+    } else {
+      config.transports = "tcp";
+      config.algorithms = "allreduce=ring";
+    }
+    if (rank == 0) PARTY_OK(coll_unique_id_create(&ids[by_variables]));
+    harness_barrier();
+    PARTY_OK(coll_comm_create(&ids[by_variables], rank, size, &config, &comm));
+    PARTY_TRY(check_comm(comm, "tcp", "ring"));
+    if (!by_variables) PARTY_TRY(check_splits(comm));
+    PARTY_OK(coll_comm_destroy(comm));
+  }
+  return 0;
+}
+
+Test(settings, of_a_config_act_as_those_of_variables) {
+  harness_result_t result;
+  unsetenv("COLL_TRANSPORTS");
+  cr_assert(harness_run(RANKS, 20000, make_alike, NULL, &result), "%s", result.text);
+}
+
+/* Two hosts of one machine: the ranks share no memory. */
+static int make_on_two_hosts(int rank, int size, void *context) {
+  coll_unique_id_t *id = harness_board();
+  coll_comm_config_t config = COLL_COMM_CONFIG_INIT;
+  const char *route;
+  coll_comm_t comm;
+  (void)context;
+  config.host_id = rank == 0 ? "one" : "two";
+  config.interfaces = "=lo";
+  if (rank == 0) PARTY_OK(coll_unique_id_create(id));
+  harness_barrier();
+  PARTY_OK(coll_comm_create(id, rank, size, &config, &comm));
+  PARTY_OK(coll_comm_route(comm, 1 - rank, &route));
+  PARTY_REQUIRE(strcmp(route, "shm") != 0, "the route is %s", route);
+  return coll_comm_destroy(comm) != COLL_OK;
+}
+
+Test(settings, of_a_config_place_the_rank_on_a_host) {
+  harness_result_t result;
+  unsetenv("COLL_INTERFACES");
+  setenv("COLL_INSECURE", "1", 1);
+  cr_assert(harness_run(RANKS, 20000, make_on_two_hosts, NULL, &result), "%s", result.text);
+}
+
+/* Ranks that force different algorithms would not understand each other's messages. */
+static int force_differently(int rank, int size, void *context) {
+  coll_unique_id_t *id = harness_board();
+  coll_comm_config_t config = COLL_COMM_CONFIG_INIT;
+  coll_comm_t comm;
+  (void)context;
+  config.algorithms = rank == 0 ? "allreduce=ring" : "allreduce=biring";
+  if (rank == 0) PARTY_OK(coll_unique_id_create(id));
+  harness_barrier();
+  coll_status_t status = coll_comm_create(id, rank, size, &config, &comm);
+  PARTY_REQUIRE(status == COLL_ERROR_MISMATCH, "%s", coll_status_string(status));
+  PARTY_REQUIRE(strstr(coll_last_error(NULL), "force different algorithms") != NULL, "it says '%s'",
+                coll_last_error(NULL));
+  return 0;
+}
+
+Test(settings, of_ranks_that_force_different_algorithms_are_refused) {
+  harness_result_t result;
+  cr_assert(harness_run(RANKS, 20000, force_differently, NULL, &result), "%s", result.text);
+}
+
+Test(settings, of_a_reproducible_communicator_have_its_order) {
+  coll_comm_config_t config = COLL_COMM_CONFIG_INIT;
+  coll_comm_t comms[3];
+  config.reproducible = 1;
+  config.algorithms = "allreduce=ring";
+  cr_assert_eq(coll_comm_create_local(3, &config, comms), COLL_ERROR_INVALID);
+  cr_assert_not_null(strstr(coll_last_error(NULL), "allreduce by 'ring' reduces in an order"), "%s",
+                     coll_last_error(NULL));
+}
