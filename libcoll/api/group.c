@@ -97,22 +97,42 @@ static coll_status_t fail_inherited(pid_t maker) {
   return base_fork_fail("the group", maker, "a forked process begins its own after the fork");
 }
 
-coll_status_t coll_group_end(void) {
-  if (api_group_depth == 0) {
-    return base_fail(COLL_ERROR_INVALID, "coll_group_end without coll_group_start in this thread");
-  }
-  if (--api_group_depth > 0) return COLL_OK;
-  collector_t ended = collector;
-  collector = (collector_t){0}; /* a progress callback may make groups of its own */
-  coll_status_t status = ended.status;
-  if (ended.maker != 0) status = fail_inherited(ended.maker);
-  if (ended.creations.count > 0 && status == COLL_OK) {
-    status = api_creations_run(&ended.creations);
+static coll_status_t fail_no_group(const char *function) {
+  return base_fail(COLL_ERROR_INVALID, "%s without coll_group_start in this thread", function);
+}
+
+/* Takes what the thread's group has collected: a progress callback may make groups of its own. */
+static collector_t take_collected(void) {
+  collector_t taken = collector;
+  collector = (collector_t){0};
+  return taken;
+}
+
+/* Runs what was collected, or with a failure drops it. */
+static coll_status_t finish(collector_t *ended, coll_status_t status) {
+  if (ended->creations.count > 0 && status == COLL_OK) {
+    status = api_creations_run(&ended->creations);
   } else {
-    api_creations_discard(&ended.creations, status);
-    status = run_group(&ended.group, status);
+    api_creations_discard(&ended->creations, status);
+    status = run_group(&ended->group, status);
   }
-  free(ended.group.calls);
-  free(ended.group.streams);
+  free(ended->group.calls);
+  free(ended->group.streams);
   return status;
+}
+
+coll_status_t coll_group_end(void) {
+  if (api_group_depth == 0) return fail_no_group("coll_group_end");
+  if (--api_group_depth > 0) return COLL_OK;
+  collector_t ended = take_collected();
+  return finish(&ended, ended.maker != 0 ? fail_inherited(ended.maker) : ended.status);
+}
+
+coll_status_t coll_group_cancel(void) {
+  if (api_group_depth == 0) return fail_no_group("coll_group_cancel");
+  api_group_depth = 0;
+  collector_t cancelled = take_collected();
+  bool had_failed = cancelled.status != COLL_OK;
+  (void)finish(&cancelled, had_failed ? cancelled.status : COLL_ERROR_INVALID);
+  return COLL_OK;
 }

@@ -364,6 +364,9 @@ COLL_API coll_status_t coll_recv(void *recv, size_t count, coll_dtype_t dtype, i
  * coll_comm_create_local do not belong to the group: they are done when they return. */
 COLL_API coll_status_t coll_group_start(void);
 COLL_API coll_status_t coll_group_end(void);
+/* Ends all levels of the thread's group, runs none of its calls, and makes none of its
+ * communicators, whose handles become NULL. COLL_ERROR_INVALID: the thread has no group. */
+COLL_API coll_status_t coll_group_cancel(void);
 
 /* ---- reproducible results -----------------------------------------------------------------------
  * Integer results are always the same. A NaN result is always NaN, but its sign and payload are

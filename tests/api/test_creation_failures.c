@@ -35,6 +35,23 @@ Test(creation_failure, wrong_arguments_make_none) {
   destroy(comms, 2);
 }
 
+Test(creation_failure, cancelled_groups_make_no_communicators) {
+  coll_unique_id_t id;
+  coll_comm_t comms[2] = {0}, child = NULL;
+  OK(coll_unique_id_create(&id));
+  OK(coll_group_start());
+  for (int i = 0; i < 2; i++) OK(coll_comm_create(&id, i, 2, NULL, &comms[i]));
+  OK(coll_group_cancel());
+  for (int i = 0; i < 2; i++) cr_assert_null(comms[i]);
+  make(comms, 2, 1);
+  OK(coll_group_start());
+  OK(coll_comm_split(comms[0], 0, 0, NULL, &child));
+  OK(coll_group_cancel());
+  cr_assert_null(child);
+  sum(comms, 2); /* nobody has split */
+  destroy(comms, 2);
+}
+
 Test(creation_failure, groups_of_calls_make_no_communicators) {
   coll_unique_id_t id;
   coll_comm_t old[2], comms[2] = {0};

@@ -161,3 +161,25 @@ static int one_uses_what_another_writes(party_rank_t *self) {
 Test(groups, refuse_calls_that_need_an_order) {
   PARTY_RUN(2, 10000, one_uses_what_another_writes, NULL);
 }
+
+/* Neither earlier calls nor later ones are affected, and no rank waits for the cancelled ones. */
+static int cancel_calls(party_rank_t *self) {
+  float one = 1, sum = 0, none = -1;
+  if (self->rank == 0) {
+    PARTY_OK(coll_group_start());
+    PARTY_OK(coll_group_start());
+    PARTY_OK(coll_allreduce(&one, &none, 1, COLL_FLOAT32, COLL_SUM, self->comm, NULL));
+    PARTY_OK(coll_group_cancel());
+    PARTY_REQUIRE(coll_group_end() == COLL_ERROR_INVALID, "a level of the group was left");
+    PARTY_REQUIRE(coll_group_cancel() == COLL_ERROR_INVALID, "there was a group to cancel");
+    PARTY_REQUIRE(strstr(coll_last_error(NULL), "coll_group_cancel without") != NULL,
+                  "it says '%s'", coll_last_error(NULL));
+  }
+  PARTY_OK(coll_allreduce(&one, &sum, 1, COLL_FLOAT32, COLL_SUM, self->comm, NULL));
+  PARTY_REQUIRE(sum == (float)self->size && none == -1, "%g, %g", (double)sum, (double)none);
+  return 0;
+}
+
+Test(groups, that_are_cancelled_run_nothing) {
+  PARTY_RUN(2, 10000, cancel_calls, NULL);
+}

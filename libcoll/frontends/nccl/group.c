@@ -83,10 +83,8 @@ ncclResult_t nccl_group_add_release(ncclComm_t comm, bool aborts) {
 /* Runs the calls, or drops them. */
 static ncclResult_t end_calls(const group_t *ended, bool runs) {
   if (!ended->has_calls) return ncclSuccess;
-  /* A group of coll.h runs nothing if the arguments of one of its calls are wrong. */
-  if (!runs) coll_barrier(NULL, NULL);
-  coll_status_t status = coll_group_end();
-  return runs ? nccl_result(status, "ncclGroupEnd") : ncclSuccess;
+  return runs ? nccl_result(coll_group_end(), "ncclGroupEnd")
+              : nccl_result(coll_group_cancel(), "ncclGroupEnd");
 }
 
 /* Ends uses: of calls, and of programs. Destroys what nobody uses any more. */
@@ -167,7 +165,7 @@ NCCL_ALIAS(ncclGroupEnd);
 
 /* Of a call by the algorithm that the library would choose, in us; 0 if it has no estimate. */
 static double estimate_call(const member_t *call) {
-  coll_estimate_t estimate;
+  coll_estimate_t estimate = COLL_ESTIMATE_INIT;
   for (int i = 0; coll_algo_name(call->collective, i) != NULL; i++) {
     coll_status_t status = coll_comm_estimate(call->comm->comm, call->collective, call->count,
                                               call->dtype, 0, i, &estimate);
