@@ -67,6 +67,7 @@ class TestDocs(unittest.TestCase):
         self.finds(block("same", "$ printf 'b\\nc\\n'", "b", "...", "d"), "prints\nb\nc")
         self.finds(block("same", "$ ls nothing"), "exit code 2")
         self.finds("```console\n$ echo a\n```\n", "no comment <!-- docs: ... -->")
+        self.finds("```\na\n```\n", "say ```console")
         self.finds(block("needs", "$ echo a"), "no comment <!-- docs: ... -->")
         self.finds(block("sometimes", "$ echo a"), "no comment <!-- docs: ... -->")
 
