@@ -18,6 +18,10 @@ static const char *const collective_names[COLL_COLLECTIVE_COUNT] = {
     [COLL_ALLTOALLV] = "alltoallv",
     [COLL_BARRIER] = "barrier",
     [COLL_SENDRECV] = "sendrecv",
+    [COLL_ALLGATHERV] = "allgatherv",
+    [COLL_REDUCE_SCATTERV] = "reduce_scatterv",
+    [COLL_GATHERV] = "gatherv",
+    [COLL_SCATTERV] = "scatterv",
 };
 
 static const char *const dtype_names[COLL_DTYPE_COUNT] = {
@@ -56,7 +60,7 @@ const char *base_op_name(coll_op_t op) {
 
 bool base_collective_is_rooted(coll_collective_t collective) {
   return collective == COLL_REDUCE || collective == COLL_BROADCAST || collective == COLL_GATHER ||
-         collective == COLL_SCATTER;
+         collective == COLL_SCATTER || collective == COLL_GATHERV || collective == COLL_SCATTERV;
 }
 
 coll_status_t base_collective_find(const char *name, coll_collective_t *collective) {

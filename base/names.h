@@ -42,7 +42,32 @@ static inline bool base_op_takes(coll_op_t op, coll_dtype_t dtype) {
 
 static inline bool base_collective_reduces(coll_collective_t collective) {
   return collective == COLL_ALLREDUCE || collective == COLL_REDUCE ||
-         collective == COLL_REDUCE_SCATTER;
+         collective == COLL_REDUCE_SCATTER || collective == COLL_REDUCE_SCATTERV;
+}
+
+/* Whether each rank's block has a size of its own, and all ranks know the sizes of all blocks. */
+static inline bool base_collective_is_ragged(coll_collective_t collective) {
+  return collective == COLL_ALLGATHERV || collective == COLL_REDUCE_SCATTERV;
+}
+
+/* Whether blocks have sizes that only the pair of ranks knows that a block goes between. */
+static inline bool base_collective_counts_by_pair(coll_collective_t collective) {
+  return collective == COLL_ALLTOALLV || collective == COLL_GATHERV || collective == COLL_SCATTERV;
+}
+
+/* Whether GPUs carry it out: of those whose blocks differ in size, alltoallv alone. */
+static inline bool base_collective_is_on_gpus(coll_collective_t collective) {
+  bool uneven = base_collective_is_ragged(collective) || base_collective_counts_by_pair(collective);
+  return !uneven || collective == COLL_ALLTOALLV;
+}
+
+/* The collective of equal blocks that a ragged one with equal counts is; others: itself. */
+static inline coll_collective_t base_collective_even(coll_collective_t collective) {
+  switch (collective) {
+    case COLL_ALLGATHERV: return COLL_ALLGATHER;
+    case COLL_REDUCE_SCATTERV: return COLL_REDUCE_SCATTER;
+    default: return collective;
+  }
 }
 
 /* Returns whether the collective has a root rank. */

@@ -37,10 +37,17 @@ static size_t alltoallv_displacement(size_t count, int ranks, int from, int rank
   return displacement;
 }
 
+/* Elements of the blocks of all ranks below `rank`. */
+static size_t ragged_displacement(size_t count, int ranks, int rank, bool even) {
+  size_t before = 0;
+  for (int r = 0; r < rank; r++) before += bench_rank_count(count, ranks, r, even);
+  return before;
+}
+
 /* The number of elements that this rank sends. Element i of the send buffer is element i of the
  * rank's input. */
 static size_t sent_elements(coll_collective_t collective, size_t count, bool is_root, int rank,
-                            int ranks) {
+                            int ranks, bool even) {
   size_t blocks = (size_t)ranks * count;
   switch (collective) {
     case COLL_BROADCAST: return is_root ? count : 0;
@@ -48,9 +55,27 @@ static size_t sent_elements(coll_collective_t collective, size_t count, bool is_
     case COLL_REDUCE_SCATTER:
     case COLL_ALLTOALL: return blocks;
     case COLL_ALLTOALLV: return alltoallv_displacement(count, ranks, rank, ranks);
+    case COLL_ALLGATHERV:
+    case COLL_GATHERV: return bench_rank_count(count, ranks, rank, even);
+    case COLL_SCATTERV:
+    case COLL_REDUCE_SCATTERV:
+      if (collective == COLL_SCATTERV && !is_root) return 0;
+      return ragged_displacement(count, ranks, ranks, even);
     case COLL_BARRIER: return 0;
     default: return count;
   }
+}
+
+/* Block j of the output is the input of rank j. */
+static size_t receive_ragged(size_t count, int ranks, bool even, bool receives,
+                             bench_contents_t *after) {
+  size_t at = 0;
+  for (int from = 0; from < ranks; from++) {
+    size_t block = bench_rank_count(count, ranks, from, even);
+    if (receives) append(after, at, block, from, 0);
+    at += block;
+  }
+  return at;
 }
 
 /* Block j of the output is the block that rank j sends to this rank. */
@@ -73,8 +98,10 @@ static size_t receive_blocks(size_t count, int ranks, size_t index, bench_conten
 /* Appends what the rank receives, for an output that begins at 0; returns the size of the output.
  */
 static size_t receive(coll_collective_t collective, size_t count, int root, int rank, int ranks,
-                      bench_contents_t *after) {
+                      bool even, bench_contents_t *after) {
   size_t own_block = (size_t)rank * count;
+  size_t own_count = bench_rank_count(count, ranks, rank, even);
+  size_t own_ragged = ragged_displacement(count, ranks, rank, even);
   int previous = (rank + ranks - 1) % ranks;
   switch (collective) {
     case COLL_ALLREDUCE: append(after, 0, count, BENCH_REDUCED, 0); return count;
@@ -91,14 +118,21 @@ static size_t receive(coll_collective_t collective, size_t count, int root, int 
     case COLL_ALLGATHER: return receive_blocks(count, ranks, 0, after);
     case COLL_ALLTOALL: return receive_blocks(count, ranks, own_block, after);
     case COLL_ALLTOALLV: return receive_alltoallv(count, rank, ranks, after);
+    case COLL_ALLGATHERV: return receive_ragged(count, ranks, even, true, after);
+    case COLL_GATHERV: return receive_ragged(count, ranks, even, rank == root, after);
+    case COLL_REDUCE_SCATTERV:
+      append(after, 0, own_count, BENCH_REDUCED, own_ragged);
+      return own_count;
+    case COLL_SCATTERV: append(after, 0, own_count, root, own_ragged); return own_count;
     default: return 0;
   }
 }
 
 /* Both pointers point into one buffer of the larger size; the smaller side is this rank's own block
- * of it. Input that the call does not overwrite must keep its value. */
-static void merge_in_place(size_t count, int rank, size_t sent, bench_buffer_layout_t *layout) {
-  size_t own_block = (size_t)rank * count;
+ * of it, of `count` elements at own_block. Input that the call does not overwrite must keep its
+ * value. */
+static void merge_in_place(size_t count, size_t own_block, int rank, size_t sent,
+                           bench_buffer_layout_t *layout) {
   bool receives = layout->recv_after.count > 0;
   layout->send_at = layout->send_elements < layout->recv_elements ? own_block : 0;
   layout->recv_at = layout->recv_elements < layout->send_elements ? own_block : 0;
@@ -122,20 +156,23 @@ static void merge_in_place(size_t count, int rank, size_t sent, bench_buffer_lay
 }
 
 /* Size of the send buffer, whether this rank sends or not. */
-static size_t send_capacity(coll_collective_t collective, size_t count, int rank, int ranks) {
-  return sent_elements(collective, count, true, rank, ranks);
+static size_t send_capacity(coll_collective_t collective, size_t count, int rank, int ranks,
+                            bool even) {
+  return sent_elements(collective, count, true, rank, ranks, even);
 }
 
 void bench_buffer_layout_describe(coll_collective_t collective, size_t count, int root, int rank,
                                   int ranks, bool in_place, bench_buffer_layout_t *layout) {
-  size_t sent = sent_elements(collective, count, rank == root, rank, ranks);
+  bool even = layout->even || !bench_collective_has_ragged_blocks(collective);
+  size_t sent = sent_elements(collective, count, rank == root, rank, ranks, even);
   layout->send.count = layout->recv_before.count = layout->recv_after.count = 0;
   layout->send_at = layout->recv_at = 0;
-  layout->send_elements = send_capacity(collective, count, rank, ranks);
-  layout->recv_elements = receive(collective, count, root, rank, ranks, &layout->recv_after);
+  layout->send_elements = send_capacity(collective, count, rank, ranks, even);
+  layout->recv_elements = receive(collective, count, root, rank, ranks, even, &layout->recv_after);
   append(&layout->send, 0, sent, rank, 0);
   if (in_place) {
     assert(bench_collective_in_place(collective));
-    merge_in_place(count, rank, sent, layout);
+    merge_in_place(bench_rank_count(count, ranks, rank, even),
+                   ragged_displacement(count, ranks, rank, even), rank, sent, layout);
   }
 }

@@ -7,7 +7,7 @@
 #include "base/status.h"
 
 typedef struct traits {
-  bool reduces, rooted, in_place, per_rank;
+  bool reduces, rooted, in_place, per_rank, ragged;
 } traits_t;
 
 static const traits_t traits[COLL_COLLECTIVE_COUNT] = {
@@ -22,6 +22,10 @@ static const traits_t traits[COLL_COLLECTIVE_COUNT] = {
     [COLL_ALLTOALLV] = {.per_rank = true},
     [COLL_BARRIER] = {0},
     [COLL_SENDRECV] = {0},
+    [COLL_ALLGATHERV] = {.in_place = true, .per_rank = true, .ragged = true},
+    [COLL_REDUCE_SCATTERV] = {.reduces = true, .in_place = true, .per_rank = true, .ragged = true},
+    [COLL_GATHERV] = {.rooted = true, .in_place = true, .per_rank = true, .ragged = true},
+    [COLL_SCATTERV] = {.rooted = true, .in_place = true, .per_rank = true, .ragged = true},
 };
 
 bool bench_collective_reduces(coll_collective_t collective) {
@@ -34,6 +38,10 @@ bool bench_collective_is_rooted(coll_collective_t collective) {
 
 bool bench_collective_in_place(coll_collective_t collective) {
   return traits[collective].in_place;
+}
+
+bool bench_collective_has_ragged_blocks(coll_collective_t collective) {
+  return traits[collective].ragged;
 }
 
 size_t bench_collective_count(coll_collective_t collective, size_t bytes, coll_dtype_t dtype,
@@ -56,6 +64,10 @@ double bench_collective_bus_factor(coll_collective_t collective, int ranks) {
     case COLL_ALLGATHER:
     case COLL_GATHER:
     case COLL_SCATTER:
+    case COLL_ALLGATHERV:
+    case COLL_REDUCE_SCATTERV:
+    case COLL_GATHERV:
+    case COLL_SCATTERV:
     case COLL_ALLTOALL: return (n - 1) / n;
     case COLL_ALLTOALLV: return (shares - 1) / shares;
     case COLL_REDUCE:
@@ -69,6 +81,10 @@ size_t bench_alltoallv_count(size_t count, int ranks, int from, int to) {
   size_t steps = (size_t)((to - from + ranks) % ranks);
   size_t shares = (size_t)ranks * ((size_t)ranks + 1) / 2;
   return (size_t)((double)count * ranks * (double)(steps + 1) / (double)shares);
+}
+
+size_t bench_rank_count(size_t count, int ranks, int rank, bool even) {
+  return even ? count : bench_alltoallv_count(count, ranks, 0, rank);
 }
 
 coll_status_t bench_vectors_make(int ranks, bench_vectors_t *vectors) {
@@ -89,6 +105,16 @@ void bench_vectors_fill(size_t count, int rank, int ranks, bench_vectors_t *vect
     vectors->recv_displs[peer] = received;
     sent += vectors->send_counts[peer];
     received += vectors->recv_counts[peer];
+  }
+}
+
+void bench_vectors_fill_ragged(size_t count, int ranks, bool even, bench_vectors_t *vectors) {
+  size_t before = 0;
+  for (int rank = 0; rank < ranks; rank++) {
+    size_t own = bench_rank_count(count, ranks, rank, even);
+    vectors->send_counts[rank] = vectors->recv_counts[rank] = own;
+    vectors->send_displs[rank] = vectors->recv_displs[rank] = before;
+    before += own;
   }
 }
 
@@ -152,6 +178,29 @@ static coll_status_t alltoallv(const bench_call_t *call, const void *send, void 
                         call->dtype, call->comm, call->stream);
 }
 
+static coll_status_t allgatherv(const bench_call_t *call, const void *send, void *recv) {
+  const bench_vectors_t *v = call->vectors;
+  return coll_allgatherv(send, recv, v->recv_counts, v->recv_displs, call->dtype, call->comm,
+                         call->stream);
+}
+
+static coll_status_t reduce_scatterv(const bench_call_t *call, const void *send, void *recv) {
+  return coll_reduce_scatterv(send, recv, call->vectors->send_counts, call->dtype, call->op,
+                              call->comm, call->stream);
+}
+
+static coll_status_t gatherv(const bench_call_t *call, const void *send, void *recv) {
+  const bench_vectors_t *v = call->vectors;
+  return coll_gatherv(send, v->send_counts[call->rank], recv, v->recv_counts, v->recv_displs,
+                      call->dtype, call->root, call->comm, call->stream);
+}
+
+static coll_status_t scatterv(const bench_call_t *call, const void *send, void *recv) {
+  const bench_vectors_t *v = call->vectors;
+  return coll_scatterv(send, v->send_counts, v->send_displs, recv, v->recv_counts[call->rank],
+                       call->dtype, call->root, call->comm, call->stream);
+}
+
 static coll_status_t barrier(const bench_call_t *call, const void *send, void *recv) {
   (void)send;
   (void)recv;
@@ -172,6 +221,10 @@ static verb_t *const verbs[COLL_COLLECTIVE_COUNT] = {
     [COLL_ALLTOALLV] = alltoallv,
     [COLL_SENDRECV] = ring_shift,
     [COLL_BARRIER] = barrier,
+    [COLL_ALLGATHERV] = allgatherv,
+    [COLL_REDUCE_SCATTERV] = reduce_scatterv,
+    [COLL_GATHERV] = gatherv,
+    [COLL_SCATTERV] = scatterv,
 };
 
 coll_status_t bench_call_make(const bench_call_t *call, const void *send, void *recv) {

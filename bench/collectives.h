@@ -32,13 +32,23 @@ double bench_collective_bus_factor(coll_collective_t collective, int ranks);
  * differ in size, and all ranks send the same total. */
 size_t bench_alltoallv_count(size_t count, int ranks, int from, int to);
 
-/* The four arrays of a coll_alltoallv; blocks are packed in rank order. One allocation. */
+/* Whether each rank has a block of its own size: allgatherv, reduce_scatterv, gatherv, scatterv. */
+bool bench_collective_has_ragged_blocks(coll_collective_t collective);
+
+/* Elements of a rank's block of these, whose blocks have at most ranks*count elements together:
+ * rank r has r + 1 shares, or with `even` all have count. */
+size_t bench_rank_count(size_t count, int ranks, int rank, bool even);
+
+/* The arrays of the verbs whose blocks differ in size; blocks are packed in rank order. One
+ * allocation. */
 typedef struct bench_vectors {
   size_t *send_counts, *send_displs, *recv_counts, *recv_displs;
 } bench_vectors_t;
 
 coll_status_t bench_vectors_make(int ranks, bench_vectors_t *vectors);
 void bench_vectors_fill(size_t count, int rank, int ranks, bench_vectors_t *vectors);
+/* Of ragged blocks: those that are sent and those that are received are the same. */
+void bench_vectors_fill_ragged(size_t count, int ranks, bool even, bench_vectors_t *vectors);
 void bench_vectors_free(bench_vectors_t *vectors);
 
 /* The arguments of a call, except the buffers. */
@@ -48,7 +58,7 @@ typedef struct bench_call {
   coll_dtype_t dtype;
   coll_op_t op;
   int root, rank, ranks;
-  const bench_vectors_t *vectors; /* filled; alltoallv only */
+  const bench_vectors_t *vectors; /* filled, if the verb has arrays */
   coll_comm_t comm;
   coll_stream_t stream;
 } bench_call_t;

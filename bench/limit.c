@@ -117,7 +117,8 @@ static coll_status_t parse(int argc, char **argv, limit_settings_t *settings, bo
   if (first + 1 != argc) return base_fail(COLL_ERROR_INVALID, "give one collective");
   COLL_TRY(base_collective_find(argv[first], &settings->collective));
   if (bench_collective_bus_factor(settings->collective, 2) == 0 ||
-      settings->collective == COLL_ALLTOALLV) {
+      settings->collective == COLL_ALLTOALLV ||
+      bench_collective_has_ragged_blocks(settings->collective)) {
     return base_fail(COLL_ERROR_INVALID, "limit does not measure %s", argv[first]);
   }
   settings->ranks = (int)ranks;

@@ -125,6 +125,7 @@ static coll_status_t make_stream(bench_runner_t *runner) {
 static coll_status_t make_memory(const bench_settings_t *settings, const bench_rows_t *rows,
                                  bench_runner_t *runner) {
   COLL_TRY(bench_buffer_layout_make(runner->ranks, &runner->layout));
+  runner->layout.even = settings->even;
   COLL_TRY(bench_vectors_make(runner->ranks, &runner->vectors));
   COLL_TRY(bench_check_scratch(&runner->scratch));
   COLL_TRY(base_alloc((size_t)runner->ranks, sizeof(rank_report_t), "the ranks' reports",
@@ -482,6 +483,8 @@ coll_status_t bench_runner_row(bench_runner_t *runner, const bench_row_t *row,
   *out_of_place = *in_place = (bench_result_t){0};
   if (row->collective == COLL_ALLTOALLV) {
     bench_vectors_fill(row->count, runner->rank, runner->ranks, &runner->vectors);
+  } else if (bench_collective_has_ragged_blocks(row->collective)) {
+    bench_vectors_fill_ragged(row->count, runner->ranks, runner->settings->even, &runner->vectors);
   }
   COLL_TRY(make_op(runner, &form.values, &form.call.op));
   coll_status_t status = COLL_OK;

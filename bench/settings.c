@@ -41,11 +41,13 @@ static const char summary[] =
     "Measures a collective over the ranks of a launcher (collrun, torchrun, mpirun, srun) or over\n"
     "threads, and checks every element of its results. COLLECTIVE is allreduce, reduce,\n"
     "reduce_scatter, allgather, broadcast, gather, scatter, alltoall, alltoallv, barrier,\n"
-    "sendrecv or all; or several of them, with commas.\n"
+    "sendrecv, allgatherv, reduce_scatterv, gatherv, scatterv or all; or several of them, with\n"
+    "commas.\n"
     "\n"
     "size: the larger of a rank's two buffers in bytes, rounded down to whole elements.\n"
     "count: the count of the call. It stands for one rank's block where a buffer holds one block\n"
-    "per rank.\n"
+    "per rank. Where blocks may differ in size it is their mean: of n ranks, rank r's block has\n"
+    "2(r+1)/(n+1) of it; with --even, all have the same size.\n"
     "\n"
     "time: timed calls run back to back in up to 10 batches. The time of a batch is the mean per\n"
     "call of the slowest rank. The time shown is the median of the batches, so a disturbed batch\n"
@@ -53,7 +55,8 @@ static const char summary[] =
     "one pair used again and again stays in the cache and gives times that are too good. With\n"
     "--together, all ranks start each call at a time that they agree on, on one pair of buffers.\n"
     "algbw: size / time. busbw: algbw times 2(n-1)/n for allreduce, (n-1)/n for reduce_scatter,\n"
-    "allgather, gather, scatter and alltoall, the share of the bytes that leave the rank for\n"
+    "allgather, gather, scatter, alltoall and the first four with a v, the share of the bytes that "
+    "leave the rank for\n"
     "alltoallv, and 1 for the others, so that it compares to the speed of the hardware at any\n"
     "number of ranks n.\n"
     "\n"
@@ -416,6 +419,7 @@ static coll_status_t parse_options(int argc, char **argv, raw_t *raw, bench_sett
       {'R', "local_register", BASE_OPTION_SWITCH, &raw->local_register, "[N]",
        "register the buffers with the communicator unless N is 0; those of GPUs as windows", 0, 2},
       {0, "stream", BASE_OPTION_FLAG, &settings->stream, NULL, "queue the calls on a host stream"},
+      {0, "even", BASE_OPTION_FLAG, &settings->even, NULL, "equal blocks in allgatherv and such"},
       {0, "together", BASE_OPTION_FLAG, &settings->together, NULL,
        "start each timed call on all ranks at the same time, on one machine"},
       {0, "threads", BASE_OPTION_INTEGER, &raw->threads, "N",

@@ -51,6 +51,7 @@ typedef struct bench_settings {
   bool stream;           /* a host stream */
   bool registered;       /* buffers are registered with the communicator */
   int launches;          /* of a captured graph of all timed calls; 0: calls are not captured */
+  bool even;             /* blocks of equal size in the verbs whose blocks may differ in size */
   bool together;         /* all ranks start each timed call at the same time */
   bool explain;          /* show predicted times instead of measuring */
   bool show_routes;      /* show what the ranks' messages go over first */

@@ -152,11 +152,13 @@ const algo_t algo_allreduce_halving_doubling = {
  * i < P receives the whole input of rank P+i and is responsible for that rank's block too:
  * responsibility for the ranks [a, a+d) covers the blocks [a, a+d) and those of [P+a, P+a+d) that
  * exist. The volume of a rank with an extra rank grows by one input. Partial results are in
- * SCRATCH, block b at chunk b. Received blocks overwrite the blocks that were just sent. */
+ * SCRATCH, block b at chunk b. Received blocks overwrite the blocks that were just sent; if blocks
+ * differ in size, each has a second block of SCRATCH for that. */
 
 static void halving_outline(plan_t *plan) {
   int32_t power = algo_power_below(plan->shape.size);
-  algo_outline_messages(plan, 1, plan->shape.size, power / 2);
+  bool ragged = base_collective_is_ragged(plan->shape.collective);
+  algo_outline_messages(plan, 1, plan->shape.size * (ragged ? 2 : 1), power / 2);
 }
 
 /* The blocks of the extra ranks that belong to the ranks in `ranks`. */
@@ -166,11 +168,13 @@ static algo_run_t extras_of(algo_run_t ranks, int32_t power, int32_t size) {
   return (algo_run_t){first, count > 0 ? count : 0};
 }
 
-/* Sends the blocks `give` to the peer, receives its operands of the blocks `keep` into SCRATCH from
- * chunk `scratch_first` on, and reduces them into dst. */
+/* Sends the blocks `give` to the peer, receives its operands of the blocks `keep` into SCRATCH,
+ * from chunk `scratch_first` on if blocks are of equal size, and reduces them into dst. */
 static void exchange_blocks(plan_emitter_t *e, int32_t peer, plan_buffer_t held, algo_run_t give,
                             plan_span_t dst, algo_run_t keep, int32_t scratch_first) {
-  plan_span_t arrived = plan_scratch(e, scratch_first, keep.count);
+  bool ragged = base_collective_is_ragged(e->plan->shape.collective);
+  int32_t first = ragged ? e->plan->shape.size + keep.first : scratch_first;
+  plan_span_t arrived = plan_scratch(e, first, keep.count);
   plan_emit_send(e, 0, peer, algo_own(e, held, give.first, give.count));
   plan_emit_recv(e, 0, peer, arrived);
   algo_reduce_pair(e, peer, dst, algo_own(e, held, keep.first, keep.count), arrived);
@@ -215,6 +219,14 @@ static void halving_build(plan_emitter_t *e) {
 const algo_t algo_reduce_scatter_halving = {
     .name = "halving",
     .collective = COLL_REDUCE_SCATTER,
+    .paper = thakur_2005,
+    .outline = halving_outline,
+    .build = halving_build,
+};
+
+const algo_t algo_reduce_scatterv_halving = {
+    .name = "halving",
+    .collective = COLL_REDUCE_SCATTERV,
     .paper = thakur_2005,
     .outline = halving_outline,
     .build = halving_build,
@@ -266,6 +278,14 @@ static void doubling_build(plan_emitter_t *e) {
 const algo_t algo_allgather_doubling = {
     .name = "doubling",
     .collective = COLL_ALLGATHER,
+    .paper = thakur_2005,
+    .outline = doubling_outline,
+    .build = doubling_build,
+};
+
+const algo_t algo_allgatherv_doubling = {
+    .name = "doubling",
+    .collective = COLL_ALLGATHERV,
     .paper = thakur_2005,
     .outline = doubling_outline,
     .build = doubling_build,

@@ -46,6 +46,15 @@ const algo_t algo_gather_linear = {
     .build = gather_build,
 };
 
+/* A rank needs to know the sizes of its own blocks only. */
+const algo_t algo_gatherv_linear = {
+    .name = "linear",
+    .collective = COLL_GATHERV,
+    .paper = pjesivac_grbovic_2007,
+    .outline = outline,
+    .build = gather_build,
+};
+
 static void scatter_build(plan_emitter_t *e) {
   int32_t root = e->plan->shape.root;
   if (e->rank != root) {
@@ -59,6 +68,14 @@ static void scatter_build(plan_emitter_t *e) {
 const algo_t algo_scatter_linear = {
     .name = "linear",
     .collective = COLL_SCATTER,
+    .paper = pjesivac_grbovic_2007,
+    .outline = outline,
+    .build = scatter_build,
+};
+
+const algo_t algo_scatterv_linear = {
+    .name = "linear",
+    .collective = COLL_SCATTERV,
     .paper = pjesivac_grbovic_2007,
     .outline = outline,
     .build = scatter_build,
@@ -157,6 +174,20 @@ const algo_t algo_reduce_scatter_allpairs = {
     .build = reduce_scatter_build,
 };
 
+static void reduce_scatterv_outline(plan_t *plan) {
+  scattered_outline(plan);
+  plan->own_scratch = true;
+}
+
+const algo_t algo_reduce_scatterv_allpairs = {
+    .name = "allpairs",
+    .collective = COLL_REDUCE_SCATTERV,
+    .paper = pjesivac_grbovic_2007,
+    .order = PLAN_ORDER_EXACT,
+    .outline = reduce_scatterv_outline,
+    .build = reduce_scatter_build,
+};
+
 /* ---- allgather -------------------------------------------------------------------------------
  * Every rank multicasts its block: one round. */
 
@@ -175,6 +206,14 @@ static void allgather_build(plan_emitter_t *e) {
 const algo_t algo_allgather_allpairs = {
     .name = "allpairs",
     .collective = COLL_ALLGATHER,
+    .paper = pjesivac_grbovic_2007,
+    .outline = multicast_outline,
+    .build = allgather_build,
+};
+
+const algo_t algo_allgatherv_allpairs = {
+    .name = "allpairs",
+    .collective = COLL_ALLGATHERV,
     .paper = pjesivac_grbovic_2007,
     .outline = multicast_outline,
     .build = allgather_build,

@@ -31,7 +31,8 @@ extern const algo_t algo_allreduce_circulant, algo_reduce_scatter_circulant,
 
 /* halving.c */
 extern const algo_t algo_allreduce_butterfly, algo_allreduce_halving_doubling,
-    algo_reduce_scatter_halving, algo_allgather_doubling;
+    algo_reduce_scatter_halving, algo_allgather_doubling, algo_allgatherv_doubling,
+    algo_reduce_scatterv_halving;
 
 /* composed.c */
 extern const algo_t algo_allreduce_hierarchical_pipelined, algo_allreduce_torus2d_multiport,
@@ -71,7 +72,8 @@ extern const algo_t algo_allreduce_line, algo_reduce_scatter_line, algo_allgathe
 /* linear.c */
 extern const algo_t algo_allreduce_allpairs, algo_reduce_scatter_allpairs, algo_allgather_allpairs,
     algo_alltoall_allpairs, algo_broadcast_linear, algo_gather_linear, algo_scatter_linear,
-    algo_reduce_linear, algo_sendrecv_direct;
+    algo_reduce_linear, algo_sendrecv_direct, algo_allgatherv_allpairs,
+    algo_reduce_scatterv_allpairs, algo_gatherv_linear, algo_scatterv_linear;
 
 /* mapped.c */
 extern const algo_t algo_allreduce_oneshot, algo_allreduce_twophase_push,
@@ -79,7 +81,7 @@ extern const algo_t algo_allreduce_oneshot, algo_allreduce_twophase_push,
     algo_allgather_mapped, algo_allgather_mapped_push, algo_broadcast_mapped,
     algo_broadcast_mapped_shares, algo_broadcast_mapped_push, algo_broadcast_mapped_push_shares,
     algo_gather_mapped, algo_gather_mapped_pull, algo_reduce_mapped_pull, algo_scatter_mapped,
-    algo_alltoall_mapped;
+    algo_alltoall_mapped, algo_allgatherv_mapped, algo_reduce_scatterv_mapped;
 
 /* multiring.c */
 extern const algo_t algo_allreduce_multiring, algo_reduce_scatter_multiring,
@@ -95,7 +97,8 @@ extern const algo_t algo_reduce_scatter_pat, algo_allgather_pat;
 extern const algo_t algo_allreduce_rabenseifner;
 
 /* ring.c */
-extern const algo_t algo_allreduce_ring, algo_reduce_scatter_ring, algo_allgather_ring;
+extern const algo_t algo_allreduce_ring, algo_reduce_scatter_ring, algo_allgather_ring,
+    algo_allgatherv_ring, algo_reduce_scatterv_ring;
 
 /* split.c */
 extern const algo_t algo_broadcast_scatter_allgather, algo_reduce_reduce_scatter_gather;

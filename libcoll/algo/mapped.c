@@ -204,6 +204,15 @@ const algo_t algo_reduce_scatter_mapped = {
     .build = reduce_scatter_build,
 };
 
+const algo_t algo_reduce_scatterv_mapped = {
+    .name = "mapped",
+    .collective = COLL_REDUCE_SCATTERV,
+    .paper = hashmi_2018,
+    .order = PLAN_ORDER_EXACT,
+    .outline = outline_pull_blocks,
+    .build = reduce_scatter_build,
+};
+
 /* ---- allgather -------------------------------------------------------------------------------
  * Every rank loads every block: one round, p - 1 blocks per rank. */
 
@@ -220,6 +229,14 @@ static void allgather_build(plan_emitter_t *e) {
 const algo_t algo_allgather_mapped = {
     .name = "mapped",
     .collective = COLL_ALLGATHER,
+    .paper = hashmi_2018,
+    .outline = outline_pull_blocks,
+    .build = allgather_build,
+};
+
+const algo_t algo_allgatherv_mapped = {
+    .name = "mapped",
+    .collective = COLL_ALLGATHERV,
     .paper = hashmi_2018,
     .outline = outline_pull_blocks,
     .build = allgather_build,

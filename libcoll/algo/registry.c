@@ -138,6 +138,16 @@ static const algo_t *const algos[] = {
     &algo_barrier_allpairs,
     &algo_barrier_hierarchical,
     &algo_sendrecv_direct,
+    &algo_allgatherv_ring,
+    &algo_allgatherv_doubling,
+    &algo_allgatherv_allpairs,
+    &algo_allgatherv_mapped,
+    &algo_reduce_scatterv_ring,
+    &algo_reduce_scatterv_halving,
+    &algo_reduce_scatterv_allpairs,
+    &algo_reduce_scatterv_mapped,
+    &algo_gatherv_linear,
+    &algo_scatterv_linear,
 };
 
 enum { ALGO_COUNT = sizeof algos / sizeof algos[0] };

@@ -86,24 +86,33 @@ const algo_t algo_allreduce_ring = {
 /* ---- reduce-scatter --------------------------------------------------------------------------
  * The bucket algorithm of Chan, Heimlich, Purkayastha & van de Geijn 2007. p - 1 rounds of one
  * block. Block b travels from rank b+1 around to rank b. One block of SCRATCH holds the block in
- * transit. */
+ * transit; if blocks differ in size, each has a block of SCRATCH. */
 
 static void reduce_scatter_outline(plan_t *plan) {
   algo_outline_messages(plan, 1, 1, 1);
 }
 
+static void reduce_scatterv_outline(plan_t *plan) {
+  algo_outline_messages(plan, 1, plan->shape.size, 1);
+}
+
+/* Where the block is that is chunk `chunk` of INPUT. */
+static plan_span_t transit_of(const plan_emitter_t *e, const algo_ring_t *ring, int32_t chunk) {
+  bool ragged = base_collective_is_ragged(e->plan->shape.collective);
+  return plan_scratch(e, ragged ? chunk : ring->first, 1);
+}
+
 void algo_ring_reduce_scatter(plan_emitter_t *e, const algo_ring_t *ring) {
-  plan_span_t in_transit = plan_scratch(e, ring->first, 1);
   for (int32_t round = 0; round < e->plan->shape.size - 1; round++) {
     bool is_last = round == e->plan->shape.size - 2;
     int32_t out = chunk_of(e, ring, ring->position - ring->direction * (round + 1));
     int32_t in = chunk_of(e, ring, ring->position - ring->direction * (round + 2));
-    plan_span_t sources[2] = {in_transit, plan_input(e, in, 1)};
+    plan_span_t arrived = transit_of(e, ring, in);
+    plan_span_t sources[2] = {arrived, plan_input(e, in, 1)};
     plan_emit_send(e, ring->lane, next_rank(e, ring),
-                   round == 0 ? plan_input(e, out, 1) : in_transit);
-    plan_emit_recv(e, ring->lane, previous_rank(e, ring), in_transit);
-    plan_emit_reduce(e, ring->lane, is_last ? plan_output(e, ring->first, 1) : in_transit, sources,
-                     2);
+                   round == 0 ? plan_input(e, out, 1) : transit_of(e, ring, out));
+    plan_emit_recv(e, ring->lane, previous_rank(e, ring), arrived);
+    plan_emit_reduce(e, ring->lane, is_last ? plan_output(e, ring->first, 1) : arrived, sources, 2);
   }
 }
 
@@ -117,6 +126,14 @@ const algo_t algo_reduce_scatter_ring = {
     .collective = COLL_REDUCE_SCATTER,
     .paper = chan_2007,
     .outline = reduce_scatter_outline,
+    .build = reduce_scatter_build,
+};
+
+const algo_t algo_reduce_scatterv_ring = {
+    .name = "ring",
+    .collective = COLL_REDUCE_SCATTERV,
+    .paper = chan_2007,
+    .outline = reduce_scatterv_outline,
     .build = reduce_scatter_build,
 };
 
@@ -140,6 +157,15 @@ static void allgather_build(plan_emitter_t *e) {
 const algo_t algo_allgather_ring = {
     .name = "ring",
     .collective = COLL_ALLGATHER,
+    .paper = chan_2007,
+    .outline = allgather_outline,
+    .build = allgather_build,
+};
+
+/* Blocks are never cut or joined, so they may differ in size. */
+const algo_t algo_allgatherv_ring = {
+    .name = "ring",
+    .collective = COLL_ALLGATHERV,
     .paper = chan_2007,
     .outline = allgather_outline,
     .build = allgather_build,

@@ -68,10 +68,12 @@ coll_status_t api_check_pair(api_request_t *request) {
   return COLL_OK;
 }
 
-/* *elements: elements up to the end of the last block in memory. False if its size does not fit a
- * size_t. */
-static bool extent(const size_t counts[], const size_t displs[], int size, size_t element_bytes,
-                   size_t *elements, size_t *largest) {
+#define BEYOND_MEMORY "a count and displacement reach beyond what memory can hold"
+
+/* Elements up to the end of the last of `size` blocks, added to *elements where that is more, and
+ * the largest count likewise. False if the blocks' memory has more bytes than a size_t holds. */
+static bool extent_of(const size_t counts[], const size_t displs[], int size, size_t element_bytes,
+                      size_t *elements, size_t *largest) {
   for (int rank = 0; rank < size; rank++) {
     size_t end, bytes;
     if (__builtin_add_overflow(displs[rank], counts[rank], &end) ||
@@ -98,19 +100,18 @@ coll_status_t api_check_alltoallv(api_request_t *request, const size_t send_coun
   if (send_counts == NULL || send_displs == NULL || recv_counts == NULL || recv_displs == NULL) {
     return api_fail(request->comm, verb, "an array of counts or displacements is NULL");
   }
-  if (!extent(send_counts, send_displs, (int)size, element_bytes, &send_elements,
-              &request->count) ||
-      !extent(recv_counts, recv_displs, (int)size, element_bytes, &recv_elements,
-              &request->count)) {
-    return api_fail(request->comm, verb,
-                    "a count and displacement reach beyond what memory can hold");
+  if (!extent_of(send_counts, send_displs, (int)size, element_bytes, &send_elements,
+                 &request->count) ||
+      !extent_of(recv_counts, recv_displs, (int)size, element_bytes, &recv_elements,
+                 &request->count)) {
+    return api_fail(request->comm, verb, BEYOND_MEMORY);
   }
   if (send_elements > 0 && request->send == NULL)
     return api_fail(request->comm, verb, "the send buffer is NULL");
   if (recv_elements > 0 && request->recv == NULL)
     return api_fail(request->comm, verb, "the recv buffer is NULL");
   if (send_counts[rank] != recv_counts[rank]) {
-    return api_fail(request->comm, verb, "the counts it sends to and receives from itself differ");
+    return api_fail(request->comm, verb, API_SELF_DIFFERS);
   }
   if (send_elements > 0 && recv_elements > 0 &&
       base_overlap(request->send, send_elements * element_bytes, request->recv,
@@ -124,4 +125,38 @@ coll_status_t api_check_alltoallv(api_request_t *request, const size_t send_coun
     memcpy(request->blocks + i * size, arrays[i], size * sizeof *request->blocks);
   }
   return COLL_OK;
+}
+
+coll_status_t api_copy_blocks(api_request_t *request, size_t before, const size_t counts[],
+                              const size_t displs[]) {
+  size_t size = (size_t)request->comm->size, end = 0;
+  COLL_TRY(base_alloc(before + 2 * size, sizeof *request->blocks, "the counts of a call",
+                      (void **)&request->blocks));
+  size_t *copied = request->blocks + before, *offsets = copied + size;
+  for (size_t rank = 0; rank < size; rank++) {
+    copied[rank] = counts[rank];
+    offsets[rank] = displs != NULL ? displs[rank] : end;
+    if (__builtin_add_overflow(end, counts[rank], &end)) {
+      return api_fail(request->comm, request->verb, BEYOND_MEMORY);
+    }
+  }
+  return COLL_OK;
+}
+
+coll_status_t api_check_blocks(api_request_t *request, const size_t counts[],
+                               const size_t offsets[]) {
+  const struct coll_comm *comm = request->comm;
+  size_t element_bytes = base_dtype_bytes(request->traits.dtype), elements = 0, largest = 0;
+  bool gathers = plan_blocks_of(request->traits.collective, PLAN_INPUT) == PLAN_BLOCKS_ONE;
+  if (!extent_of(counts, offsets, comm->size, element_bytes, &elements, &largest)) {
+    return api_fail(comm, request->verb, BEYOND_MEMORY);
+  }
+  size_t own = counts[comm->rank] * element_bytes, all = elements * element_bytes;
+  const api_extent_t extent = {.send = gathers ? own : all, .recv = gathers ? all : own};
+  uintptr_t send = (uintptr_t)request->send, recv = (uintptr_t)request->recv;
+  uintptr_t inside = offsets[comm->rank] * element_bytes;
+  request->traits.in_place = own > 0 && (gathers ? send == recv + inside : recv == send + inside);
+  if (extent.send == 0) request->send = NULL;
+  if (extent.recv == 0) request->recv = NULL;
+  return api_check_buffers(request, extent);
 }

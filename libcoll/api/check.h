@@ -95,7 +95,8 @@ BASE_INLINE coll_status_t api_check_arguments(api_request_t *request, size_t *bl
   return COLL_OK;
 }
 
-/* Whether send has the position, relative to recv, that coll.h defines as in place. */
+/* Whether send has the position, relative to recv, that coll.h defines as in place, for blocks of
+ * equal size without gaps. */
 BASE_INLINE bool api_is_in_place(const api_request_t *request, size_t block_bytes) {
   uintptr_t send = (uintptr_t)request->send, recv = (uintptr_t)request->recv;
   size_t own = (size_t)request->comm->rank * block_bytes;
@@ -105,8 +106,12 @@ BASE_INLINE bool api_is_in_place(const api_request_t *request, size_t block_byte
     case COLL_BROADCAST:
     case COLL_ALLTOALL: return send == recv;
     case COLL_ALLGATHER:
+    case COLL_ALLGATHERV:
+    case COLL_GATHERV:
     case COLL_GATHER: return send == recv + own;
     case COLL_REDUCE_SCATTER:
+    case COLL_REDUCE_SCATTERV:
+    case COLL_SCATTERV:
     case COLL_SCATTER: return recv == send + own;
     default: return false;
   }
@@ -162,6 +167,34 @@ BASE_INLINE coll_status_t api_check_collective(api_request_t *request) {
 
 /* Checks the arguments of coll_send and coll_recv. */
 coll_status_t api_check_pair(api_request_t *request);
+
+/* The largest of `size` blocks. *blocks: how they lie. displs NULL: packed. */
+BASE_INLINE size_t api_measure_blocks(const size_t counts[], const size_t displs[], int size,
+                                      comm_blocks_t *blocks) {
+  size_t largest = 0;
+  bool equal = true, packed = true;
+  for (int rank = 0; rank < size; rank++) {
+    equal &= counts[rank] == counts[0];
+    packed &= displs == NULL || displs[rank] == (size_t)rank * counts[0];
+    largest = counts[rank] > largest ? counts[rank] : largest;
+  }
+  *blocks = !equal                   ? COMM_BLOCKS_UNEVEN
+            : packed || largest == 0 ? COMM_BLOCKS_EVEN
+                                     : COMM_BLOCKS_SPREAD;
+  return largest;
+}
+
+/* Copies the counts and displacements of all ranks to request->blocks, behind `before` elements. */
+coll_status_t api_copy_blocks(api_request_t *request, size_t before, const size_t counts[],
+                              const size_t displs[]);
+
+/* For one buffer of this rank's block alone and one of all blocks, of counts and offsets: sets
+ * traits.in_place, and checks the buffers. */
+coll_status_t api_check_blocks(api_request_t *request, const size_t counts[],
+                               const size_t offsets[]);
+
+#define API_NO_COUNTS "the array of counts is NULL"
+#define API_SELF_DIFFERS "the counts it sends to and receives from itself differ"
 
 /* Checks the arguments of coll_alltoallv, copies the four arrays to request->blocks and sets
  * request->count. */

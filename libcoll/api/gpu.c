@@ -120,12 +120,23 @@ static coll_status_t own_stream_of(int device, coll_stream_t *stream) {
   return COLL_OK;
 }
 
+/* No kernel moves blocks of each rank's own size. */
+static coll_status_t check_collective(const comm_call_t *call) {
+  coll_collective_t collective = comm_traits_of(call->shape).collective;
+  if (call->kind != COMM_COLLECTIVE || base_collective_is_on_gpus(collective)) return COLL_OK;
+  return base_fail(COLL_ERROR_UNSUPPORTED,
+                   "coll_%s on rank %d of %d: not supported on GPUs: use coll_alltoallv, or blocks "
+                   "of equal size",
+                   verb_of(call), call->comm->rank, call->comm->size);
+}
+
 /* A call without buffers and stream is where its communicator is, as on the other ranks, which may
  * have some. A barrier has none anywhere: it is on the host. */
 static coll_status_t without_buffers(const comm_call_t *call, coll_stream_t *stream) {
   bool is_barrier =
       call->kind == COMM_COLLECTIVE && comm_traits_of(call->shape).collective == COLL_BARRIER;
   if (*stream != NULL || is_barrier || !comm_gpu_is_connected(call->comm)) return COLL_OK;
+  COLL_TRY(check_collective(call));
   return own_stream_of(comm_gpu_device(call->comm), stream);
 }
 
@@ -136,6 +147,7 @@ coll_status_t api_gpu_resolve(const comm_call_t *call, coll_stream_t *stream) {
   if (!named && call->send == NULL && call->recv == NULL) return without_buffers(call, stream);
   COLL_TRY(query_buffers(call, &buffers));
   if (!named && !is_device(&buffers)) return COLL_OK;
+  COLL_TRY(check_collective(call));
   COLL_TRY(check_accessible(call, &buffers));
   if (!named && *stream != NULL) return fail_host_stream(call);
   bool sends = buffers.send.kind == CUDA_KIND_DEVICE;

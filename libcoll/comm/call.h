@@ -17,8 +17,10 @@ typedef struct comm_call {
   comm_shape_t shape; /* of reach USER */
   const void *send;   /* ignored if this rank has no such buffer */
   void *recv;
-  size_t *blocks; /* alltoallv: send counts, send offsets, receive counts, receive offsets, [size]
-                     each; owned by the call. Otherwise NULL */
+  size_t *blocks; /* counts and offsets; owned by the call. alltoallv: of sends, then of receives,
+                     [size] each. If blocks are not COMM_BLOCKS_EVEN: of a ragged collective, of all
+                     blocks, [size] each; at the root of gatherv and scatterv, of its own block, [1]
+                     each, then of all, [size] each. Otherwise NULL */
   struct comm_coalesced
       *coalesced;    /* the calls that this call replaces (coalesce.h), owned; or NULL */
   size_t piece_of;   /* the count of the call of which it is a piece; 0: of none */
@@ -26,6 +28,19 @@ typedef struct comm_call {
   bool continues;    /* another collective of its communicator follows in its group */
   comm_scalar_t scalar; /* of a premul-sum */
 } comm_call_t;
+
+/* Whether the blocks lie one behind the other in the order of ranks. */
+static inline bool comm_blocks_are_packed(const size_t counts[], const size_t offsets[], int size) {
+  size_t end = 0;
+  for (int rank = 0; rank < size; rank++) {
+    if (counts[rank] > 0 && offsets[rank] != end) return false;
+    end += counts[rank];
+  }
+  return true;
+}
+
+/* Of a call whose sizes pairs of ranks know. */
+void comm_call_blocks(const comm_call_t *call, engine_blocks_t *input, engine_blocks_t *output);
 
 void comm_call_free_owned(const comm_call_t *call);
 

@@ -179,9 +179,3 @@ void comm_coalesced_scatter(const comm_call_t *call) {
     at += coalesced->members[i].bytes;
   }
 }
-
-void comm_call_free_owned(const comm_call_t *call) {
-  if (call->coalesced != NULL) free(call->coalesced->memory);
-  free(call->coalesced);
-  free(call->blocks);
-}

@@ -30,6 +30,7 @@ BASE_INLINE coll_status_t comm_fastpath_run(struct coll_comm *comm, comm_cache_e
   coll_status_t status;
   if (!comm_is_usable(comm)) return comm_fastpath_fail(comm, entry);
   uint64_t number = comm_collective_begin(comm, entry->id, &entry->call);
+  entry->call.id.count += entry->call.pair_count;
   comm->used[comm_traits_of(entry->shape).collective] = entry->plan->algo;
   entry->call.input = send;
   entry->call.output = recv;

@@ -49,7 +49,9 @@ static coll_status_t check_plan(const struct coll_comm *comm, const char *path,
                      "many ranks",
                      path, plan->shape.size, comm->size);
   }
-  if (plan->shape.collective == COLL_ALLTOALLV || plan->shape.collective == COLL_SENDRECV) {
+  if (base_collective_counts_by_pair(plan->shape.collective) ||
+      base_collective_is_ragged(plan->shape.collective) ||
+      plan->shape.collective == COLL_SENDRECV) {
     return base_fail(COLL_ERROR_INVALID, "%s: plans of %s cannot be loaded", path, verb);
   }
   if (comm->reproducible && base_collective_reduces(plan->shape.collective) &&

@@ -199,6 +199,21 @@ static bool supports(const struct coll_comm *comm, const comm_plan_t *cached,
          tune_order_allows(order, cached->plan->order);
 }
 
+/* Blocks of equal size: the plan of the collective of equal blocks. What is forced or loaded is so
+ * for its own verb. */
+static bool takes_even_plan(const struct coll_comm *comm, const comm_traits_t *traits) {
+  return base_collective_is_ragged(traits->collective) && traits->blocks != COMM_BLOCKS_UNEVEN &&
+         comm->forced[traits->collective] == NULL;
+}
+
+static coll_status_t choose_even_plan(struct coll_comm *comm, comm_traits_t traits, size_t bytes,
+                                      const comm_plan_t **plan) {
+  const algo_t *algo;
+  traits.collective = base_collective_even(traits.collective);
+  COLL_TRY(tune_algorithm(comm, &traits, bytes, &algo));
+  return comm_plan_get(comm, algo, traits.root, traits.in_place, plan);
+}
+
 /* The loaded plan, or that of the forced algorithm, if it supports the call, else the tuner's
  * choice. bytes: per block. */
 static coll_status_t choose_plan(struct coll_comm *comm, const comm_traits_t *traits, size_t bytes,
@@ -207,6 +222,7 @@ static coll_status_t choose_plan(struct coll_comm *comm, const comm_traits_t *tr
   comm_traits_t within = *traits;
   if (bytes == 0 && plan_reach_exchanges(within.reach)) within.reach = PLAN_REACH_SCRATCH;
   const algo_t *algo;
+  if (takes_even_plan(comm, &within)) return choose_even_plan(comm, within, bytes, plan);
   COLL_TRY(comm_loaded_find(comm, &within, plan));
   if (*plan == NULL) COLL_TRY(forced_plan(comm, &within, plan));
   if (*plan != NULL && supports(comm, *plan, &within)) return COLL_OK;
@@ -230,30 +246,34 @@ static int forced_index(const struct coll_comm *comm, coll_collective_t collecti
   return forced != NULL ? index + 1 : 0;
 }
 
-/* The identity of a call. Where block sizes differ, a rank knows only its own blocks, so the
- * identity omits the count. */
+/* The identity of a call. If pairs of ranks know the sizes of blocks, it omits the count. */
 flight_call_t comm_identity_of(const struct coll_comm *comm, const comm_traits_t *traits,
                                size_t count) {
   bool rooted = base_collective_is_rooted(traits->collective);
-  return flight_call_make(
-      &(flight_words_t){.verb = (int)traits->collective,
-                        .dtype = traits->dtype,
-                        .op = identity_op(traits),
-                        .root = rooted ? traits->root : 0,
-                        .count = traits->collective == COLL_ALLTOALLV ? 0 : count,
-                        .algo = forced_index(comm, traits->collective)});
+  flight_words_t words = {.verb = (int)traits->collective,
+                          .dtype = traits->dtype,
+                          .op = identity_op(traits),
+                          .root = rooted ? traits->root : 0,
+                          .count = base_collective_counts_by_pair(traits->collective) ? 0 : count,
+                          .algo = forced_index(comm, traits->collective)};
+  if (base_collective_is_ragged(traits->collective)) {
+    flight_words_set_counts(&words, NULL, count, comm->size);
+  }
+  return flight_call_make(&words);
 }
 
 /* The engine's description of a call. A premul-sum (input is scaled before) is a sum, and so is an
  * average, unless the task leaves it to the plan (task.c). */
 static engine_call_t engine_call_of(const comm_traits_t *traits, size_t count) {
   bool plain = traits->op != COMM_PREMUL && traits->op != COLL_AVG;
-  bool uneven = traits->collective == COLL_ALLTOALLV;
+  bool by_pair = base_collective_counts_by_pair(traits->collective);
+  bool equal = base_collective_is_rooted(traits->collective) && traits->blocks == COMM_BLOCKS_EVEN;
   return (engine_call_t){.count = count,
                          .dtype = traits->dtype,
                          .op = plain ? traits->op : COLL_SUM,
                          .element_bytes = base_dtype_bytes(traits->dtype),
-                         .count_per_pair = uneven};
+                         .count_per_pair = by_pair,
+                         .pair_count = by_pair && equal ? count : 0};
 }
 
 coll_status_t comm_cache_miss(struct coll_comm *comm, comm_shape_t shape,

@@ -20,10 +20,20 @@
 #include "device/average.h"
 #include "transport/memory.h"
 
+/* Of a ragged call, whose blocks are packed if anybody asks for all of them. */
+BASE_APART static size_t ragged_elements(const comm_call_t *call, coll_collective_t collective,
+                                         plan_buffer_t buffer) {
+  size_t sum = 0;
+  if (plan_blocks_of(collective, buffer) == PLAN_BLOCKS_ONE) return call->blocks[call->comm->rank];
+  for (int rank = 0; rank < call->comm->size; rank++) sum += call->blocks[rank];
+  return sum;
+}
+
 static size_t buffer_elements(const comm_call_t *call, plan_buffer_t buffer) {
   const comm_traits_t traits = comm_traits_of(call->shape);
   const plan_shape_t shape = {
       .collective = traits.collective, .size = call->comm->size, .root = traits.root};
+  if (comm_has_ragged_arrays(&traits)) return ragged_elements(call, traits.collective, buffer);
   return (size_t)plan_blocks(&shape, call->comm->rank, buffer) * call->shape.count;
 }
 
@@ -32,16 +42,22 @@ static bool is_of_op(const comm_call_t *call, coll_op_t op) {
   return traits.op == op && base_collective_reduces(traits.collective);
 }
 
-/* Bytes of a block; 0 for alltoallv, whose sizes only pairs of ranks know. */
+/* Bytes of the largest block; 0 where only pairs of ranks know sizes. */
 static size_t block_bytes(const comm_call_t *call) {
-  size_t element_bytes = base_dtype_bytes(comm_traits_of(call->shape).dtype);
-  return call->blocks != NULL ? 0 : call->shape.count * element_bytes;
+  const comm_traits_t traits = comm_traits_of(call->shape);
+  if (base_collective_counts_by_pair(traits.collective)) return 0;
+  return call->shape.count * base_dtype_bytes(traits.dtype);
 }
 
-BASE_APART static void point_at_blocks(engine_call_t *engine_call, const size_t *blocks,
-                                       size_t size) {
-  engine_call->input_blocks = (engine_blocks_t){blocks, blocks + size};
-  engine_call->output_blocks = (engine_blocks_t){blocks + 2 * size, blocks + 3 * size};
+BASE_APART static void point_at_blocks(engine_call_t *engine_call, const comm_call_t *call) {
+  const comm_traits_t traits = comm_traits_of(call->shape);
+  const size_t *blocks = call->blocks, size = (size_t)call->comm->size;
+  if (comm_has_ragged_arrays(&traits)) {
+    engine_call->ranks = (engine_blocks_t){blocks, blocks + size};
+    engine_call->has_gaps = !comm_blocks_are_packed(blocks, blocks + size, call->comm->size);
+    return;
+  }
+  comm_call_blocks(call, &engine_call->input_blocks, &engine_call->output_blocks);
 }
 
 /* Whether the plan averages, rather than sums. */
@@ -66,7 +82,7 @@ BASE_INLINE coll_status_t look_up_entry(comm_task_t *task, comm_shape_t shape) {
   engine_call->input = task->input;
   engine_call->output = call->recv;
   if (is_of_op(call, COLL_AVG)) set_average(task);
-  if (call->blocks != NULL) point_at_blocks(engine_call, call->blocks, (size_t)comm->size);
+  if (call->blocks != NULL) point_at_blocks(engine_call, call);
   task->engine_call = engine_call;
   return COLL_OK;
 }
@@ -87,12 +103,17 @@ BASE_APART static coll_status_t look_up_within(comm_task_t *task, plan_reach_t r
   return COLL_OK;
 }
 
-/* Adds to the identity the membership in a group, and the call that it is a part or piece of. */
+/* Adds to the identity the membership in a group, the call that it is a part or piece of, and
+ * counts that the shape does not have. */
 static flight_call_t identity_of(const comm_call_t *call, flight_call_t id) {
-  if (call->part_of == 0 && call->piece_of == 0 && !call->continues && call->coalesced == NULL) {
+  const comm_traits_t traits = comm_traits_of(call->shape);
+  bool uneven = comm_has_ragged_arrays(&traits) && traits.blocks == COMM_BLOCKS_UNEVEN;
+  if (call->part_of == 0 && call->piece_of == 0 && !call->continues && call->coalesced == NULL &&
+      !uneven) {
     return id;
   }
   flight_words_t words = flight_call_words(id);
+  if (uneven) flight_words_set_counts(&words, call->blocks, 0, call->comm->size);
   if (call->part_of != 0) words.verb = call->part_of;
   if (call->piece_of != 0) words.count = call->piece_of;
   words.continues = call->continues;
@@ -124,6 +145,7 @@ static void begin_collective(comm_task_t *task) {
     begin_coalesced(task);
   } else {
     comm_collective_begin(comm, task->id, task->engine_call);
+    task->engine_call->id.count += task->engine_call->pair_count;
   }
   task->end_number = comm->sequence;
 }

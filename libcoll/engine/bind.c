@@ -173,6 +173,7 @@ coll_status_t engine_bind(engine_bound_t *bound, const engine_world_t *world, co
   bound->program = program;
   bound->call_count = call->count;
   bound->element_bytes = call->element_bytes;
+  bound->is_uneven = engine_call_is_uneven(call);
   bound->pass = *pass;
   return COLL_OK;
 }

@@ -105,6 +105,7 @@ typedef struct engine_bound {
   const plan_t *plan;
   const plan_program_t *program;
   size_t call_count, element_bytes;
+  bool is_uneven;     /* of this call only: the next one has other blocks */
   engine_pass_t pass; /* the bound pass; valid for passes of equal length and equal chunk
                          boundaries */
   size_t pass_max;    /* elements of a block per pass */

@@ -12,11 +12,13 @@
 #define FETCH_BYTES_MIN 2048 /* smallest message for which device->fetch pays off */
 
 /* Whether the message of the span, over all passes, is large (large.h). A send of memory that the
- * program overwrites cannot be read later; such programs are in place. */
+ * program overwrites cannot be read later; such programs are in place. (A receiver of a large
+ * message takes data too.) */
 static bool is_large(const engine_binder_t *b, const engine_action_t *action) {
   const engine_call_t *call = b->layout.call;
-  if (!engine_call_may_be_large(call) || b->program->in_place) return false;
-  size_t elements = engine_call_is_uneven(call) ? action->pair_count : call->count;
+  bool is_kept = action->kind != ENGINE_SEND || !b->program->in_place;
+  if (!engine_call_may_be_large(call) || !is_kept) return false;
+  size_t elements = engine_call_is_by_pair(call) ? action->pair_count : call->count;
   bool is_told_apart = action->bytes > sizeof(transport_address_t) || b->layout.pass.first > 0;
   return action->operand_count == 1 && is_told_apart &&
          elements * call->element_bytes > ENGINE_LARGE_BYTES_MIN;
@@ -27,7 +29,7 @@ static engine_action_kind_t message_kind(const engine_binder_t *b, const engine_
   if (is_large(b, action)) {
     return action->kind == ENGINE_SEND ? ENGINE_SEND_LARGE : ENGINE_RECV_LARGE;
   }
-  bool plain = action->operand_count == 1 && !engine_call_is_uneven(b->layout.call);
+  bool plain = action->operand_count == 1 && !engine_call_is_by_pair(b->layout.call);
   if (action->kind == ENGINE_SEND) {
     return !plain ? ENGINE_SEND_PIECES : action->multicast ? ENGINE_MCAST_SEND : ENGINE_SEND;
   }
@@ -200,6 +202,7 @@ coll_status_t engine_bind_awaits(engine_binder_t *b, size_t first) {
     if (send->kind != ENGINE_SEND_LARGE) continue;
     engine_action_t action = engine_binder_begin(b, ENGINE_AWAIT_READ);
     action.peer = send->peer;
+    action.pair_count = send->pair_count;
     COLL_TRY(engine_binder_add_action(b, &action));
   }
   return COLL_OK;

@@ -45,8 +45,10 @@ coll_status_t engine_exchange_begin(engine_exchange_t *exchange, engine_world_t 
                                     size_t output_bytes) {
   *exchange = (engine_exchange_t){.world = world, .call = *call, .own_mapped = true};
   COLL_TRY(own_address(world, call->input, input_bytes, &exchange->input, &exchange->own_mapped));
-  COLL_TRY(
-      own_address(world, call->output, output_bytes, &exchange->output, &exchange->own_mapped));
+  /* peers do not know where the blocks of an output with gaps are */
+  size_t shown_bytes = call->has_gaps ? 0 : output_bytes;
+  COLL_TRY(own_address(world, call->output, shown_bytes, &exchange->output, &exchange->own_mapped));
+  exchange->own_mapped = exchange->own_mapped && !call->has_gaps;
   exchange->mapped = exchange->own_mapped;
   exchange->gets = world->gets;
   return COLL_OK;

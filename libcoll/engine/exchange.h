@@ -15,7 +15,8 @@ typedef struct engine_exchange {
   engine_world_t *world;
   engine_call_t call;                /* the call of this exchange */
   transport_address_t input, output; /* this rank's */
-  bool own_mapped;                   /* this rank's buffers can be mapped by its peers */
+  bool own_mapped;                   /* this rank's buffers can be mapped by its peers, which know
+                                        where its blocks are */
   bool mapped;                       /* every rank's buffers, as far as received */
   bool gets;                         /* every rank can get from its peers, as far as received */
   int sent, received;                /* number of peers done, in order of distance from this rank */

@@ -57,7 +57,7 @@ static engine_large_t *state_of(const engine_run_t *run, const engine_action_t *
 /* Bytes of the whole message, over all passes. */
 static size_t bytes_of(const engine_run_t *run, const engine_action_t *action) {
   const engine_call_t *call = run->call;
-  size_t elements = engine_call_is_uneven(call) ? action->pair_count : call->count;
+  size_t elements = engine_call_is_by_pair(call) ? action->pair_count : call->count;
   return elements * call->element_bytes;
 }
 
@@ -132,8 +132,9 @@ coll_status_t engine_large_await(engine_run_t *run, const engine_action_t *actio
   if (!*done) return COLL_OK;
   state_of(run, action)->flags |= READ_BY;
   withdraw(state_of(run, action), true);
-  if (flight_call_is(found, run->call->id)) return COLL_OK;
-  return engine_mismatch(run->world, run->call, run->call->id, peer->rank, found);
+  flight_call_t id = engine_message_id(run->call, action);
+  if (flight_call_is(found, id)) return COLL_OK;
+  return engine_mismatch(run->world, run->call, id, peer->rank, found);
 }
 
 /* ---- the receiver ---------------------------------------------------------------------------*/
@@ -231,7 +232,8 @@ coll_status_t engine_large_recv(engine_run_t *run, const engine_action_t *action
     state->flags |= READ;
   }
   if ((state->flags & TOLD) != 0) return COLL_OK;
-  COLL_TRY(peer->route->ops->signal(peer->port, &run->call->id, done));
+  const flight_call_t id = engine_message_id(run->call, action);
+  COLL_TRY(peer->route->ops->signal(peer->port, &id, done));
   if (*done) state->flags |= TOLD;
   return COLL_OK;
 }

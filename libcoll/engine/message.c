@@ -10,7 +10,7 @@
 
 flight_call_t engine_message_id(const engine_call_t *call, const engine_action_t *action) {
   flight_call_t id = call->id;
-  if (engine_call_is_uneven(call)) id.count = call->history + action->pair_count;
+  if (engine_call_is_by_pair(call)) id.count = call->history + action->pair_count;
   return id;
 }
 

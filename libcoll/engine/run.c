@@ -99,7 +99,8 @@ BASE_APART static coll_status_t next_pass(engine_run_t *run) {
 static bool is_bound_for(const engine_bound_t *bound, const plan_t *plan,
                          const plan_program_t *program, const engine_call_t *call) {
   return bound->plan == plan && bound->program == program && bound->call_count == call->count &&
-         bound->element_bytes == call->element_bytes && !engine_call_is_uneven(call);
+         bound->element_bytes == call->element_bytes && !bound->is_uneven &&
+         !engine_call_is_uneven(call);
 }
 
 /* Begins a call for which the program is not bound. */

@@ -1,35 +1,48 @@
 /*
  * In each pass, a block's slice is cut into `parts` chunks. INPUT and OUTPUT hold whole blocks, so
  * slices of adjacent blocks are not contiguous unless the pass covers whole blocks. SCRATCH holds
- * slices without gaps.
+ * slices without gaps, but for ragged blocks, of which each has the room of the largest.
  */
 #include "engine/span.h"
 
-static const engine_blocks_t *blocks_of(const engine_layout_t *layout, plan_buffer_t buffer) {
-  return buffer == PLAN_INPUT ? &layout->call->input_blocks : &layout->call->output_blocks;
+/* Counts NULL: not of sizes of their own. */
+static engine_blocks_t blocks_of(const engine_layout_t *layout, plan_buffer_t buffer) {
+  const engine_call_t *call = layout->call;
+  if (call->ranks.counts != NULL) return call->ranks;
+  if (buffer == PLAN_SCRATCH) return (engine_blocks_t){0};
+  return buffer == PLAN_INPUT ? call->input_blocks : call->output_blocks;
 }
 
 static bool is_uneven(const engine_layout_t *layout, plan_buffer_t buffer) {
-  return buffer != PLAN_SCRATCH && blocks_of(layout, buffer)->counts != NULL;
+  return blocks_of(layout, buffer).counts != NULL;
 }
 
-/* Returns the number of elements of the block's slice. *start: where the slice starts in its
+/* Where a block of its own size begins in its INPUT or OUTPUT; index: into the arrays. */
+static size_t offset_of(const engine_layout_t *layout, plan_buffer_t buffer, int32_t index) {
+  coll_collective_t collective = layout->plan->shape.collective;
+  bool is_alone =
+      layout->call->ranks.counts != NULL && plan_blocks_of(collective, buffer) == PLAN_BLOCKS_ONE;
+  return is_alone ? 0 : blocks_of(layout, buffer).offsets[index];
+}
+
+/* Returns the number of elements of the block's slice. *start: where the slice starts in the
  * buffer. */
-static size_t slice(const engine_layout_t *layout, plan_buffer_t buffer, int32_t block,
+static size_t slice(const engine_layout_t *layout, const plan_span_t *span, int32_t block,
                     size_t *start) {
   const engine_pass_t *pass = &layout->pass;
-  if (buffer == PLAN_SCRATCH) {
-    *start = (size_t)block * pass->count;
+  const engine_call_t *call = layout->call;
+  bool in_scratch = span->buffer == PLAN_SCRATCH;
+  if (!is_uneven(layout, span->buffer)) {
+    *start = in_scratch ? (size_t)block * pass->count : (size_t)block * call->count + pass->first;
     return pass->count;
   }
-  if (!is_uneven(layout, buffer)) {
-    *start = (size_t)block * layout->call->count + pass->first;
-    return pass->count;
-  }
-  const engine_blocks_t *blocks = blocks_of(layout, buffer);
-  size_t count = blocks->counts[block];
+  int32_t index = call->ranks.counts == NULL
+                      ? block
+                      : plan_block_owner(layout->plan, span->rank, span->buffer, block);
+  size_t count = blocks_of(layout, span->buffer).counts[index];
   size_t first = pass->first < count ? pass->first : count;
-  *start = blocks->offsets[block] + first;
+  *start =
+      in_scratch ? (size_t)block * pass->count : offset_of(layout, span->buffer, index) + first;
   return count - first < pass->count ? count - first : pass->count;
 }
 
@@ -40,8 +53,9 @@ int32_t engine_span_blocks(const engine_layout_t *layout, const plan_span_t *spa
 
 int32_t engine_span_pieces(const engine_layout_t *layout, const plan_span_t *span) {
   if (span->count == 1) return 1;
-  bool end_to_end = span->buffer == PLAN_SCRATCH ||
-                    (layout->pass.count == layout->call->count && !is_uneven(layout, span->buffer));
+  bool covers_blocks = layout->pass.count == layout->call->count;
+  bool end_to_end =
+      !is_uneven(layout, span->buffer) && (span->buffer == PLAN_SCRATCH || covers_blocks);
   return end_to_end ? 1 : engine_span_blocks(layout, span);
 }
 
@@ -50,9 +64,9 @@ static engine_piece_t stretch(const engine_layout_t *layout, const plan_span_t *
                               int32_t count) {
   int32_t parts = layout->plan->parts, last = first + count; /* one past */
   size_t start, end_start;
-  size_t slice_count = slice(layout, span->buffer, first / parts, &start);
+  size_t slice_count = slice(layout, span, first / parts, &start);
   start += plan_part_offset(slice_count, parts, first % parts, layout->pass.grain);
-  size_t end_slice = slice(layout, span->buffer, (last - 1) / parts, &end_start);
+  size_t end_slice = slice(layout, span, (last - 1) / parts, &end_start);
   end_start += plan_part_offset(end_slice, parts, (last - 1) % parts + 1, layout->pass.grain);
   return (engine_piece_t){.start = start, .elements = end_start - start};
 }

@@ -2,6 +2,7 @@
 #include "flight/call.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -37,6 +38,31 @@ flight_words_t flight_call_words(flight_call_t call) {
       .coalesced = what >> FLIGHT_COALESCED_SHIFT & 1,
       .on_gpu = what >> FLIGHT_GPU_SHIFT & 1,
   };
+}
+
+/* ---- counts of a ragged collective ----------------------------------------------------------*/
+
+enum { SUM_BITS = 40, DIGEST_BITS_OF_COUNT = 16 };
+
+void flight_words_set_counts(flight_words_t *words, const size_t counts[], size_t equal,
+                             int ranks) {
+  uint64_t sum = 0, digest = 0;
+  for (int rank = 0; rank < ranks; rank++) {
+    uint64_t count = counts != NULL ? counts[rank] : equal;
+    sum += count;
+    digest = flight_history_add(digest, (flight_call_t){.count = count});
+  }
+  uint64_t high = digest >> FLIGHT_ROOT_BITS & ((UINT64_C(1) << DIGEST_BITS_OF_COUNT) - 1);
+  words->count = (sum & ((UINT64_C(1) << SUM_BITS) - 1)) | high << SUM_BITS;
+  words->root = (int)(digest & ((1u << FLIGHT_ROOT_BITS) - 1));
+}
+
+static uint64_t counts_digest_of(const flight_words_t *words) {
+  return words->count >> SUM_BITS << FLIGHT_ROOT_BITS | (unsigned)words->root;
+}
+
+static uint64_t counts_sum_of(const flight_words_t *words) {
+  return words->count & ((UINT64_C(1) << SUM_BITS) - 1);
 }
 
 /* ---- text ------------------------------------------------------------------------------------*/
@@ -88,7 +114,15 @@ static void add_arguments(line_t *line, const flight_words_t *words) {
     add(line, ", %s", or_unknown(base_op_name((coll_op_t)words->op)));
   }
   if (words->coalesced) return; /* a coalesced call's count is a digest */
-  bool counted = words->verb != COLL_ALLTOALLV || words->count > 0;
+  if (words->verb < COLL_COLLECTIVE_COUNT &&
+      base_collective_is_ragged((coll_collective_t)words->verb)) {
+    if (words->count >= COUNT_UNKNOWN) return;
+    add(line, ", %" PRIu64 " elements, counts #%" PRIx64, counts_sum_of(words),
+        counts_digest_of(words));
+    return;
+  }
+  bool counted =
+      !base_collective_counts_by_pair((coll_collective_t)words->verb) || words->count > 0;
   if (counted && words->count < COUNT_UNKNOWN) add(line, ", count %zu", words->count);
   if (words->verb == FLIGHT_SEND) add(line, ", to rank %d", words->root);
   if (words->verb == FLIGHT_RECV) add(line, ", from rank %d", words->root);

@@ -99,6 +99,10 @@ typedef enum coll_collective {
   COLL_ALLTOALLV,
   COLL_BARRIER,
   COLL_SENDRECV, /* a ring shift: a group of one send to rank+1 and one receive from rank-1 */
+  COLL_ALLGATHERV,
+  COLL_REDUCE_SCATTERV,
+  COLL_GATHERV,
+  COLL_SCATTERV,
   COLL_COLLECTIVE_COUNT
 } coll_collective_t;
 
@@ -253,7 +257,8 @@ COLL_API coll_status_t coll_comm_destroy(coll_comm_t comm);
  * receives of each ordered pair of ranks are numbered separately. A call of 0 elements counts like
  * any other call. The ranks' calls do not match exactly if
  * (a) the collectives of one number differ between two ranks: in verb, dtype, op, count or root, in
- *     the counts that a pair of ranks passes to coll_alltoallv, in a forced algorithm
+ *     the counts that all ranks pass to coll_allgatherv or coll_reduce_scatterv, those that a pair
+ *     passes to coll_alltoallv, coll_gatherv or coll_scatterv, in a forced algorithm
  *     (coll_comm_algo_set), or in the set of the communicator's collectives that are in the same
  *     group (a group of one collective is the call itself; sends and receives in a group do not
  *     count);
@@ -262,7 +267,8 @@ COLL_API coll_status_t coll_comm_destroy(coll_comm_t comm);
  * (d) a message is still unreceived when its receiver destroys the communicator;
  * (e) a rank waits for a rank that has destroyed the communicator.
  * A call is compared field by field, not by a hash. The collectives before it, and the members of a
- * group that are coalesced into one message, are compared by a 64-bit digest.
+ * group that are coalesced into one message, are compared by a 64-bit digest, and the counts of a
+ * coll_allgatherv or coll_reduce_scatterv by their sum and a 34-bit digest.
  * After a mismatch every rank gets COLL_ERROR_MISMATCH with a text that names both calls. It is
  * returned by the call itself, or, if that has already returned (a small send, the root of a
  * broadcast), by the next call, coll_comm_error or coll_comm_destroy. Waiting ranks compare their
@@ -324,6 +330,32 @@ COLL_API coll_status_t coll_alltoallv(const void *send, const size_t send_counts
                                       const size_t send_displs[], void *recv,
                                       const size_t recv_counts[], const size_t recv_displs[],
                                       coll_dtype_t dtype, coll_comm_t comm, coll_stream_t stream);
+/* Verbs whose blocks may differ in size (MPI 4.1, sections 6.5 to 6.7 and 6.10). Counts and
+ * displacements are n element counts and n element displacements, read before the call returns.
+ * Blocks may not overlap. displs NULL: they are packed in the order of ranks. On GPUs:
+ * COLL_ERROR_UNSUPPORTED.
+ * allgatherv: all ranks pass the same counts, and each its own displs. send: counts[rank]; recv:
+ * block j, of counts[j], at displs[j]. In place: send == recv + displs[rank].
+ * reduce_scatterv: all ranks pass the same counts. send: packed blocks; recv: counts[rank]. In
+ * place: recv == send + the sum of the counts of the ranks before this one. With equal counts and
+ * packed blocks, both run the plan of allgather or reduce_scatter. */
+COLL_API coll_status_t coll_allgatherv(const void *send, void *recv, const size_t counts[],
+                                       const size_t displs[], coll_dtype_t dtype, coll_comm_t comm,
+                                       coll_stream_t stream);
+COLL_API coll_status_t coll_reduce_scatterv(const void *send, void *recv, const size_t counts[],
+                                            coll_dtype_t dtype, coll_op_t op, coll_comm_t comm,
+                                            coll_stream_t stream);
+/* The arrays and the buffer of all blocks are the root's, where counts[j] must equal the count that
+ * rank j passes; other ranks may pass NULL. In place at root: send == recv + recv_displs[root], or
+ * recv == send + send_displs[root]. */
+COLL_API coll_status_t coll_gatherv(const void *send, size_t send_count, void *recv,
+                                    const size_t recv_counts[], const size_t recv_displs[],
+                                    coll_dtype_t dtype, int root, coll_comm_t comm,
+                                    coll_stream_t stream);
+COLL_API coll_status_t coll_scatterv(const void *send, const size_t send_counts[],
+                                     const size_t send_displs[], void *recv, size_t recv_count,
+                                     coll_dtype_t dtype, int root, coll_comm_t comm,
+                                     coll_stream_t stream);
 COLL_API coll_status_t coll_barrier(coll_comm_t comm, coll_stream_t stream);
 
 /* Sends to one rank, and receives from it, match in order; counts and dtypes must be equal on both

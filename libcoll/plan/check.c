@@ -73,18 +73,37 @@ static coll_status_t check_own_span(const location_t *at, const plan_span_t *spa
   return COLL_OK;
 }
 
+/* Of two spans of as many chunks. Chunks in sequence have classes in sequence, but for ragged
+ * blocks, where a span may go on with the block of another rank. */
+static coll_status_t check_sizes(const location_t *at, const plan_span_t *dst,
+                                 const plan_span_t *src) {
+  const plan_t *plan = at->plan;
+  bool ragged = base_collective_is_ragged(plan->shape.collective);
+  for (int32_t i = 0; i < (ragged ? dst->count : 1); i++) {
+    int32_t from = src->first + i, to = dst->first + i;
+    if (plan_size_class(plan, src->rank, src->buffer, from) ==
+        plan_size_class(plan, dst->rank, dst->buffer, to)) {
+      continue;
+    }
+    if (from % plan->parts == to % plan->parts) {
+      return refuse(at,
+                    "chunk %d and chunk %d are of different ranks' blocks, so their sizes differ",
+                    from, to);
+    }
+    return refuse(
+        at, "chunk %d and chunk %d are different parts of a block of %d, so their sizes differ",
+        from, to, plan->parts);
+  }
+  return COLL_OK;
+}
+
 static coll_status_t check_pair(const location_t *at, const plan_span_t *dst,
                                 const plan_span_t *src) {
   COLL_TRY(check_span(at, src, READS));
   if (src->count != dst->count) {
     return refuse(at, "%d chunks into %d", src->count, dst->count);
   }
-  if (src->first % at->plan->parts != dst->first % at->plan->parts) {
-    return refuse(
-        at, "chunk %d and chunk %d are different parts of a block of %d, so their sizes differ",
-        src->first, dst->first, at->plan->parts);
-  }
-  return COLL_OK;
+  return check_sizes(at, dst, src);
 }
 
 static coll_status_t check_reduce(const location_t *at, const plan_step_t *step) {

@@ -11,7 +11,8 @@ static bool has_alias(const plan_t *plan, int rank) {
 }
 
 static bool is_possible(const plan_shape_t *shape) {
-  return shape->collective != COLL_REDUCE_SCATTER && shape->collective != COLL_SCATTER;
+  return plan_blocks_of(shape->collective, PLAN_INPUT) < PLAN_BLOCKS_PER_RANK ||
+         shape->collective == COLL_ALLTOALL;
 }
 
 static void rename_span(const plan_t *plan, plan_span_t *span) {

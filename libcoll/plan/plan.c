@@ -126,8 +126,12 @@ int32_t plan_alias(const plan_t *plan, int rank, int32_t chunk) {
     case COLL_BROADCAST:
     case COLL_ALLTOALL: return chunk;
     case COLL_ALLGATHER:
+    case COLL_ALLGATHERV:
+    case COLL_GATHERV:
     case COLL_GATHER: return own + chunk;
     case COLL_REDUCE_SCATTER:
+    case COLL_REDUCE_SCATTERV:
+    case COLL_SCATTERV:
     case COLL_SCATTER: return chunk >= own && chunk < own + parts ? chunk - own : -1;
     case COLL_ALLTOALLV:
     case COLL_BARRIER:
@@ -191,7 +195,8 @@ bool plan_equal(const plan_t *a, const plan_t *b) {
       a->shape.root != b->shape.root || strcmp(a->algorithm, b->algorithm) != 0 ||
       a->parts != b->parts || a->scratch_chunks != b->scratch_chunks || a->lanes != b->lanes ||
       a->depth != b->depth || a->message_chunks != b->message_chunks ||
-      a->multicast != b->multicast || a->reach != b->reach || a->order != b->order) {
+      a->multicast != b->multicast || a->own_scratch != b->own_scratch || a->reach != b->reach ||
+      a->order != b->order) {
     return false;
   }
   for (int32_t rank = 0; rank < a->shape.size; rank++) {

@@ -9,6 +9,11 @@
  * SCRATCH: chunk c of any buffer has the size of part c mod parts. So one plan serves every size,
  * and chunks may be moved between any two places whose numbers are equal modulo parts.
  *
+ * In a ragged collective (allgatherv, reduce_scatterv) the block of each rank has a size of its
+ * own. INPUT or OUTPUT of one block holds the block of the rank, and so do all blocks of SCRATCH if
+ * it is own_scratch; block b of any other buffer is that of rank b modulo the number of ranks.
+ * Chunks may be moved between places of the same part of the same rank's block (plan_size_class).
+ *
  * The canonical expression C over operands [a, b) is the operand itself if there is only one, else
  * C[a, m) op C[m, b), where m - a is the largest power of two below b - a: what a binomial tree at
  * position 0 computes. It defines a reduction of several operands. Plans whose result bits must not
@@ -27,6 +32,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/names.h"
 #include "base/status.h"
 #include "topo/layout.h"
 
@@ -169,9 +175,10 @@ typedef struct plan {
   int32_t depth;          /* FIFO depth that the plan needs in order not to deadlock,
                              0..PLAN_DEPTH_MAX */
   int32_t message_chunks; /* largest message, in chunks; 0 without messages */
-  bool multicast; /* every message goes to all peers. Sends come in rows: one span to each of the
-                     next ranks in turn. A row starts when all FIFOs have room for it. So the
-                     transport may write the message once for all readers */
+  bool multicast;   /* every message goes to all peers. Sends come in rows: one span to each of the
+                       next ranks in turn. A row starts when all FIFOs have room for it. So the
+                       transport may write the message once for all readers */
+  bool own_scratch; /* of a ragged collective: all blocks of SCRATCH have the size of the rank's */
   plan_reach_t reach;
   plan_order_t order;       /* FIXED if the collective does not reduce */
   plan_program_t *programs; /* [shape.size]; programs that were not built are empty */
@@ -213,6 +220,10 @@ static inline plan_blocks_t plan_blocks_of(coll_collective_t collective, plan_bu
       [COLL_ALLTOALLV] = {PLAN_BLOCKS_PER_RANK, PLAN_BLOCKS_PER_RANK},
       [COLL_BARRIER] = {PLAN_BLOCKS_NONE, PLAN_BLOCKS_NONE},
       [COLL_SENDRECV] = {PLAN_BLOCKS_ONE, PLAN_BLOCKS_ONE},
+      [COLL_ALLGATHERV] = {PLAN_BLOCKS_ONE, PLAN_BLOCKS_PER_RANK},
+      [COLL_REDUCE_SCATTERV] = {PLAN_BLOCKS_PER_RANK, PLAN_BLOCKS_ONE},
+      [COLL_GATHERV] = {PLAN_BLOCKS_ONE, PLAN_BLOCKS_PER_RANK_AT_ROOT},
+      [COLL_SCATTERV] = {PLAN_BLOCKS_PER_RANK_AT_ROOT, PLAN_BLOCKS_ONE},
   };
   assert(buffer != PLAN_SCRATCH);
   return (plan_blocks_t)blocks_of[collective][buffer];
@@ -246,6 +257,23 @@ static inline bool plan_has_blocks(coll_collective_t collective, bool at_root,
 
 /* Chunks in any of a rank's buffers, SCRATCH included. */
 int32_t plan_chunks(const plan_t *plan, int rank, plan_buffer_t buffer);
+
+/* The rank whose block a block of the buffer is, or has the size of, in a ragged collective. */
+static inline int32_t plan_block_owner(const plan_t *plan, int32_t rank, plan_buffer_t buffer,
+                                       int32_t block) {
+  bool is_own = buffer == PLAN_SCRATCH
+                    ? plan->own_scratch
+                    : plan_blocks_of(plan->shape.collective, buffer) == PLAN_BLOCKS_ONE;
+  return is_own ? rank : block % plan->shape.size;
+}
+
+/* Chunks of equal class have equal sizes in every call. */
+static inline int32_t plan_size_class(const plan_t *plan, int32_t rank, plan_buffer_t buffer,
+                                      int32_t chunk) {
+  int32_t parts = plan->parts, part = chunk % parts;
+  if (!base_collective_is_ragged(plan->shape.collective)) return part;
+  return plan_block_owner(plan, rank, buffer, chunk / parts) * parts + part;
+}
 
 /* Chunks of the largest INPUT or OUTPUT of any rank; 0 if there is none. */
 int32_t plan_chunks_max(const plan_t *plan);

@@ -58,6 +58,7 @@ static void write_header(const plan_t *plan, FILE *out) {
   fprintf(out, "depth %d\nmessage %d\nreach %s\n", plan->depth, plan->message_chunks,
           plan_reach_name(plan->reach));
   if (plan->multicast) fprintf(out, "multicast 1\n");
+  if (plan->own_scratch) fprintf(out, "own_scratch 1\n");
   if (plan->order == PLAN_ORDER_ANY) {
     fprintf(out, "order any  # ranks may hold different bits\n");
   } else if (plan->order != PLAN_ORDER_FIXED) {

@@ -11,6 +11,7 @@
  *     message 1                  # most chunks in one message
  *     reach own                  # or scratch, user: which memory of peers a rank accesses
  *     multicast 0                # 1: every message goes to all peers; optional
+ *     own_scratch 0              # 1: scratch has blocks of the rank's size (plan.h); optional
  *     order canonical            # or exact, fixed, any: the order of reductions; default fixed
  *
  *     rank 0                     # `rank 0 in-place` where INPUT and OUTPUT overlap

@@ -24,7 +24,8 @@ typedef enum field {
   FIELD_LANES,
   FIELD_DEPTH,
   FIELD_MESSAGE,
-  FIELD_MULTICAST, /* optional, default 0 */
+  FIELD_MULTICAST,   /* optional, default 0 */
+  FIELD_OWN_SCRATCH, /* the same */
   FIELD_COUNT
 } field_t;
 
@@ -40,6 +41,7 @@ static const struct {
     [FIELD_DEPTH] = {"depth", 0, PLAN_DEPTH_MAX},
     [FIELD_MESSAGE] = {"message", 0, SCRATCH_MAX},
     [FIELD_MULTICAST] = {"multicast", 0, 1},
+    [FIELD_OWN_SCRATCH] = {"own_scratch", 0, 1},
 };
 
 typedef struct reader {
@@ -252,7 +254,8 @@ static coll_status_t read_field(reader_t *reader, const char *word, bool *is_hea
 static coll_status_t check_header_complete(const reader_t *reader) {
   const char *lacking = reader->reach_given ? NULL : "reach";
   for (int i = FIELD_COUNT - 1; i >= 0; i--) {
-    if (!reader->given[i] && i != FIELD_MULTICAST) lacking = fields[i].name;
+    bool optional = i == FIELD_MULTICAST || i == FIELD_OWN_SCRATCH;
+    if (!reader->given[i] && !optional) lacking = fields[i].name;
   }
   if (lacking == NULL) return COLL_OK;
   char wanted[48];
@@ -281,6 +284,7 @@ static coll_status_t make_plan(reader_t *reader) {
   plan->depth = values[FIELD_DEPTH];
   plan->message_chunks = values[FIELD_MESSAGE];
   plan->multicast = values[FIELD_MULTICAST] != 0;
+  plan->own_scratch = values[FIELD_OWN_SCRATCH] != 0;
   plan->reach = reader->reach;
   plan->order = reader->order;
   reader->plan = plan;

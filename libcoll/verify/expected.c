@@ -39,13 +39,17 @@ static leaf_t origin_of(const plan_t *plan, int32_t rank, int32_t chunk) {
   int32_t parts = plan->parts, block = chunk / parts, part = chunk % parts;
   switch (shape->collective) {
     case COLL_ALLGATHER:
+    case COLL_ALLGATHERV:
+    case COLL_GATHERV:
     case COLL_GATHER: return (leaf_t){.rank = block, .chunk = part};
     case COLL_BROADCAST: return (leaf_t){.rank = shape->root, .chunk = chunk};
+    case COLL_SCATTERV:
     case COLL_SCATTER: return (leaf_t){.rank = shape->root, .chunk = rank * parts + part};
     case COLL_ALLTOALL:
     case COLL_ALLTOALLV: return (leaf_t){.rank = block, .chunk = rank * parts + part};
     case COLL_SENDRECV:
       return (leaf_t){.rank = (rank + shape->size - 1) % shape->size, .chunk = chunk};
+    case COLL_REDUCE_SCATTERV:
     case COLL_REDUCE_SCATTER: return (leaf_t){.chunk = rank * parts + chunk};
     case COLL_ALLREDUCE:
     case COLL_REDUCE:
@@ -217,10 +221,27 @@ coll_status_t verify_expected_check(verify_expected_t *expected, int32_t rank,
   return COLL_OK;
 }
 
+/* Of the block that the value is a part of: of a reduction, that of any of its operands. */
+static int32_t class_of_value(const verify_expected_t *expected, verify_value_t value) {
+  int32_t rank, chunk;
+  while (!verify_value_is_leaf(expected->values, value, &rank, &chunk)) {
+    const verify_reduction_t *reduction = verify_value_reduction(expected->values, value);
+    value = expected->values->operands[reduction->first];
+    if (value == VERIFY_UNDEFINED) return -1;
+  }
+  return plan_size_class(expected->plan, rank, PLAN_INPUT, chunk);
+}
+
 bool verify_expected_fits(const verify_expected_t *expected, verify_place_t place,
                           verify_value_t value) {
-  if (expected->plan->shape.collective != COLL_ALLTOALLV) return true;
+  const plan_t *plan = expected->plan;
+  if (base_collective_is_ragged(plan->shape.collective)) {
+    return value != VERIFY_UNDEFINED &&
+           plan_size_class(plan, place.rank, place.buffer, place.chunk) ==
+               class_of_value(expected, value);
+  }
+  if (!base_collective_counts_by_pair(plan->shape.collective)) return true;
   if (place.buffer != PLAN_OUTPUT) return false;
-  leaf_t origin = origin_of(expected->plan, place.rank, place.chunk);
+  leaf_t origin = origin_of(plan, place.rank, place.chunk);
   return value == verify_value_leaf(expected->values, origin.rank, origin.chunk);
 }

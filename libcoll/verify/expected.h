@@ -26,7 +26,8 @@ void verify_expected_free(verify_expected_t *expected);
 coll_status_t verify_expected_check(verify_expected_t *expected, int32_t rank,
                                     const verify_view_t *view);
 
-/* Whether `value` may be stored in `place`: blocks of alltoallv differ in size. */
+/* Whether `value` may be stored in `place`, where blocks differ in size. If pairs of ranks know the
+ * sizes, only where it belongs; else in any place of its size. */
 bool verify_expected_fits(const verify_expected_t *expected, verify_place_t place,
                           verify_value_t value);
 

@@ -179,6 +179,8 @@ Test(claims, through_memory) {
   each_size(COLL_ALLREDUCE, "staged", staged);
   each_size(COLL_REDUCE_SCATTER, "mapped", each_from_each);
   each_size(COLL_REDUCE_SCATTER, "staged", each_from_each_staged);
+  each_size(COLL_REDUCE_SCATTERV, "mapped", each_from_each);
+  each_size(COLL_ALLGATHERV, "mapped", each_from_each);
   each_size(COLL_ALLGATHER, "mapped", each_from_each);
   each_size(COLL_ALLGATHER, "staged", each_from_each_staged);
   each_size(COLL_ALLTOALL, "mapped", each_from_each);
@@ -275,6 +277,10 @@ Test(claims, reduce_scatter_and_allgather) {
   each_size(COLL_REDUCE_SCATTER, "ring", half_ring);
   each_size(COLL_REDUCE_SCATTER, "halving", halving_or_doubling);
   each_size(COLL_REDUCE_SCATTER, "circulant", half_circulant);
+  each_size(COLL_REDUCE_SCATTERV, "ring", half_ring);
+  each_size(COLL_REDUCE_SCATTERV, "halving", halving_or_doubling);
+  each_size(COLL_ALLGATHERV, "ring", half_ring);
+  each_size(COLL_ALLGATHERV, "doubling", halving_or_doubling);
   each_size(COLL_ALLGATHER, "ring", half_ring);
   each_size(COLL_ALLGATHER, "doubling", halving_or_doubling);
   each_size(COLL_ALLGATHER, "circulant", half_circulant);
@@ -355,6 +361,8 @@ Test(claims, gather_and_scatter) {
   each_size(COLL_SCATTER, "binomial", subtrees);
   each_size(COLL_GATHER, "linear", linear);
   each_size(COLL_SCATTER, "linear", linear);
+  each_size(COLL_GATHERV, "linear", linear);
+  each_size(COLL_SCATTERV, "linear", linear);
 }
 
 /* ---- the rest --------------------------------------------------------------------------------*/

@@ -12,7 +12,7 @@
 
 #define LARGE 300000        /* elements; more bytes than a send may leave unreceived */
 #define CHECKED_MAX 1000000 /* elements of a call whose buffers are filled and checked */
-#define ALLTOALLV_STRIDE 8  /* elements between the blocks */
+#define UNEVEN_STRIDE 8     /* elements between the starts of blocks of different sizes */
 #define ALLTOALLV_SELF_COUNT 2
 #define BUFFER_BYTES ((size_t)1 << 21)
 #define BLOCK_FACTOR 8 /* input of rank r for rank j: r + 1 + BLOCK_FACTOR * j */
@@ -26,6 +26,9 @@
 #define ALLREDUCE_SUM(n) REDUCING(COLL_ALLREDUCE, COLL_FLOAT32, COLL_SUM, n)
 #define ALLTOALLV(sent, expected) \
   .verb = COLL_ALLTOALLV, .dtype = COLL_INT32, .count = sent, .recv_count = expected
+
+#define RAGGED(v, t, n, s) .verb = v, .dtype = t, .count = n, .step = s
+#define RAGGED_ROOTED(v, t, n, r) .verb = v, .dtype = t, .count = n, .step = 1, .root = r
 
 #define ONE(title, ...) \
   {                     \
@@ -69,6 +72,13 @@ static const call_kind_t kinds[] = {
     ONE("alltoallv of 5, expecting 6", ALLTOALLV(5, 6)),
     ONE("alltoallv of 6, expecting 5", ALLTOALLV(6, 5)),
     ONE("alltoallv of 0", ALLTOALLV(0, 0)),
+    ONE("allgatherv of 5 and up", RAGGED(COLL_ALLGATHERV, COLL_UINT8, 5, 1)),
+    ONE("allgatherv of 6 and down", RAGGED(COLL_ALLGATHERV, COLL_UINT8, 6, -1)),
+    ONE("allgatherv of 5 each", RAGGED(COLL_ALLGATHERV, COLL_UINT8, 5, 0)),
+    ONE("reduce_scatterv of 5 and up", RAGGED(COLL_REDUCE_SCATTERV, COLL_INT64, 5, 1)),
+    ONE("gatherv of 5 and up to 0", RAGGED_ROOTED(COLL_GATHERV, COLL_INT32, 5, 0)),
+    ONE("gatherv of 4 and up to 0", RAGGED_ROOTED(COLL_GATHERV, COLL_INT32, 4, 0)),
+    ONE("scatterv of 5 and up from 0", RAGGED_ROOTED(COLL_SCATTERV, COLL_INT32, 5, 0)),
     ONE("split", .verb = CALL_SPLIT),
     ONE("send of 3", PLAIN(CALL_SEND, COLL_INT32, 3)),
     ONE("send of 0", PLAIN(CALL_SEND, COLL_INT32, 0)),
@@ -163,7 +173,13 @@ void call_describe(const call_t *call, int rank, char text[CALL_TEXT_BYTES]) {
       snprintf(text, CALL_TEXT_BYTES, "%s(%s, count %zu, root %d", verb, dtype, call->count,
                call->root);
       return;
-    case COLL_ALLTOALLV: snprintf(text, CALL_TEXT_BYTES, "alltoallv(%s", dtype); return;
+    case COLL_ALLTOALLV:
+    case COLL_ALLGATHERV:
+    case COLL_GATHERV:
+    case COLL_SCATTERV: snprintf(text, CALL_TEXT_BYTES, "%s(%s", verb, dtype); return;
+    case COLL_REDUCE_SCATTERV:
+      snprintf(text, CALL_TEXT_BYTES, "%s(%s, %s", verb, dtype, op);
+      return;
     case COLL_BARRIER: snprintf(text, CALL_TEXT_BYTES, "barrier("); return;
     case CALL_SPLIT: snprintf(text, CALL_TEXT_BYTES, "split"); return;
     case CALL_SEND:
@@ -215,12 +231,21 @@ static bool holds(coll_dtype_t dtype, const void *at, size_t count, int value) {
 
 static bool has_input_blocks(int verb) {
   return verb == COLL_REDUCE_SCATTER || verb == COLL_SCATTER || verb == COLL_ALLTOALL ||
-         verb == COLL_ALLTOALLV;
+         verb == COLL_ALLTOALLV || verb == COLL_REDUCE_SCATTERV || verb == COLL_SCATTERV;
+}
+
+static bool is_ragged(int verb) {
+  return verb == COLL_ALLGATHERV || verb == COLL_REDUCE_SCATTERV || verb == COLL_GATHERV ||
+         verb == COLL_SCATTERV;
+}
+
+static size_t rank_count(const call_t *call, int rank) {
+  return (size_t)((int)call->count + rank * call->step);
 }
 
 /* Elements from the start of one rank's block to the start of the next. */
 static size_t block_stride(const call_t *call) {
-  return call->verb == COLL_ALLTOALLV ? ALLTOALLV_STRIDE : call->count;
+  return call->verb == COLL_ALLTOALLV || is_ragged(call->verb) ? UNEVEN_STRIDE : call->count;
 }
 
 static void release(void *memory, bool mapped) {
@@ -268,15 +293,19 @@ static void prepare(const call_t *call, int rank, int size, void *input, void *o
   size_t stride = block_stride(call) * coll_dtype_bytes(call->dtype);
   if (call->count > CHECKED_MAX) return;
   if (!has_input_blocks(call->verb)) {
-    fill(call->dtype, input, call->count, rank + 1);
+    fill(call->dtype, input, is_ragged(call->verb) ? rank_count(call, rank) : call->count,
+         rank + 1);
     size_t blocks = call->count > LARGE / 2 ? 1 : (size_t)size;
     memset(output, 0, blocks * stride);
     return;
   }
   memset(output, 0, (size_t)size * stride);
+  bool packed = call->verb == COLL_REDUCE_SCATTERV;
+  char *at = input;
   for (int j = 0; j < size; j++) {
-    fill(call->dtype, (char *)input + (size_t)j * stride, block_stride(call),
-         rank + 1 + BLOCK_FACTOR * j);
+    size_t count = packed ? rank_count(call, j) : block_stride(call);
+    fill(call->dtype, at, count, rank + 1 + BLOCK_FACTOR * j);
+    at += count * coll_dtype_bytes(call->dtype);
   }
 }
 
@@ -291,8 +320,9 @@ static bool blocks_are_right(const call_t *call, int rank, int size, const void 
   size_t stride = block_stride(call) * coll_dtype_bytes(call->dtype);
   for (int j = 0; j < size; j++) {
     int value = j + 1 + (has_input_blocks(call->verb) ? BLOCK_FACTOR * rank : 0);
-    size_t count =
-        call->verb == COLL_ALLTOALLV ? alltoallv_count(call, rank, j, false) : call->count;
+    size_t count = call->verb == COLL_ALLTOALLV ? alltoallv_count(call, rank, j, false)
+                   : is_ragged(call->verb)      ? rank_count(call, j)
+                                                : call->count;
     if (!holds(call->dtype, (const char *)output + (size_t)j * stride, count, value)) return false;
   }
   return true;
@@ -305,9 +335,11 @@ static int single_result(const call_t *call, int rank, int size) {
     case COLL_ALLREDUCE:
       return call->op == COLL_MAX ? size : call->op == COLL_SUM ? sum : PREMUL_SCALAR * sum;
     case COLL_REDUCE: return rank == call->root ? sum : 0;
-    case COLL_REDUCE_SCATTER: return sum + BLOCK_FACTOR * rank * size;
+    case COLL_REDUCE_SCATTER:
+    case COLL_REDUCE_SCATTERV: return sum + BLOCK_FACTOR * rank * size;
     case COLL_BROADCAST: return call->root + 1;
-    case COLL_SCATTER: return call->root + 1 + BLOCK_FACTOR * rank;
+    case COLL_SCATTER:
+    case COLL_SCATTERV: return call->root + 1 + BLOCK_FACTOR * rank;
     case CALL_RECV: return call_peer(call, rank) + 1;
     default: return 0;
   }
@@ -315,11 +347,14 @@ static int single_result(const call_t *call, int rank, int size) {
 
 static bool is_right(const call_t *call, int rank, int size, const void *output) {
   bool gathered = call->verb == COLL_ALLGATHER || call->verb == COLL_ALLTOALL ||
-                  call->verb == COLL_ALLTOALLV || (call->verb == COLL_GATHER && rank == call->root);
+                  call->verb == COLL_ALLTOALLV || call->verb == COLL_ALLGATHERV ||
+                  (call->verb == COLL_GATHER && rank == call->root) ||
+                  (call->verb == COLL_GATHERV && rank == call->root);
   if (call->count > CHECKED_MAX) return true;
   if (gathered) return blocks_are_right(call, rank, size, output);
   int value = single_result(call, rank, size);
-  return value == 0 || holds(call->dtype, output, call->count, value);
+  size_t count = is_ragged(call->verb) ? rank_count(call, rank) : call->count;
+  return value == 0 || holds(call->dtype, output, count, value);
 }
 
 /* ---- running --------------------------------------------------------------------------------*/
@@ -330,9 +365,26 @@ static coll_status_t run_alltoallv(const call_t *c, coll_comm_t comm, int rank, 
   for (int j = 0; j < size; j++) {
     sent[j] = alltoallv_count(c, rank, j, true);
     expected[j] = alltoallv_count(c, rank, j, false);
-    displs[j] = (size_t)j * ALLTOALLV_STRIDE;
+    displs[j] = (size_t)j * UNEVEN_STRIDE;
   }
   return coll_alltoallv(in, sent, displs, out, expected, displs, c->dtype, comm, NULL);
+}
+
+static coll_status_t run_ragged(const call_t *c, coll_comm_t comm, int rank, int size,
+                                const void *in, void *out) {
+  size_t counts[CALL_RANKS_MAX], displs[CALL_RANKS_MAX], own = rank_count(c, rank);
+  for (int j = 0; j < size; j++) {
+    counts[j] = rank_count(c, j);
+    displs[j] = (size_t)j * UNEVEN_STRIDE;
+  }
+  switch (c->verb) {
+    case COLL_ALLGATHERV: return coll_allgatherv(in, out, counts, displs, c->dtype, comm, NULL);
+    case COLL_REDUCE_SCATTERV:
+      return coll_reduce_scatterv(in, out, counts, c->dtype, c->op, comm, NULL);
+    case COLL_GATHERV:
+      return coll_gatherv(in, own, out, counts, displs, c->dtype, c->root, comm, NULL);
+    default: return coll_scatterv(in, counts, displs, out, own, c->dtype, c->root, comm, NULL);
+  }
 }
 
 static coll_status_t run_split(coll_comm_t comm) {
@@ -369,6 +421,10 @@ static coll_status_t run_call(const call_t *c, coll_comm_t comm, int rank, int s
     case COLL_SCATTER: return coll_scatter(in, out, n, c->dtype, c->root, comm, NULL);
     case COLL_ALLTOALL: return coll_alltoall(in, out, n, c->dtype, comm, NULL);
     case COLL_ALLTOALLV: return run_alltoallv(c, comm, rank, size, in, out);
+    case COLL_ALLGATHERV:
+    case COLL_REDUCE_SCATTERV:
+    case COLL_GATHERV:
+    case COLL_SCATTERV: return run_ragged(c, comm, rank, size, in, out);
     case COLL_BARRIER: return coll_barrier(comm, NULL);
     case CALL_SPLIT: return run_split(comm);
     case CALL_SEND: return coll_send(in, n, c->dtype, call_peer(c, rank), comm, NULL);

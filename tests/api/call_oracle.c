@@ -96,7 +96,8 @@ static bool same_shape(const call_t *a, const call_t *b) {
   if (a->verb == COLL_ALLTOALLV) {
     return a->dtype == b->dtype && a->count == b->recv_count && a->recv_count == b->count;
   }
-  return a->dtype == b->dtype && a->op == b->op && a->count == b->count && a->root == b->root;
+  return a->dtype == b->dtype && a->op == b->op && a->count == b->count && a->step == b->step &&
+         a->root == b->root;
 }
 
 static bool same_collective(const item_t *a, const item_t *b) {

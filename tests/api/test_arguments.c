@@ -149,6 +149,47 @@ Test(arguments, of_alltoallv_are_checked) {
   still_works();
 }
 
+Test(arguments, of_ragged_collectives_are_checked) {
+  int32_t data[8] = {0};
+  size_t ones[2] = {1, 1}, uneven[2] = {2, 1}, packed[2] = {0, 2}, far[2] = {0, SIZE_MAX - 1},
+         huge[2] = {SIZE_MAX / 4, 1};
+  coll_comm_t comm = comms[1];
+  REFUSED(coll_allgatherv(data, data + 4, NULL, packed, COLL_INT32, comm, NULL), "counts is NULL");
+  REFUSED(coll_allgatherv(data, data + 4, uneven, far, COLL_INT32, comm, NULL), "memory");
+  REFUSED(coll_allgatherv(data, data + 4, ones, far, COLL_INT32, comm, NULL), "memory");
+  REFUSED(coll_allgatherv(data, data + 4, huge, NULL, COLL_INT32, comm, NULL), "memory");
+  REFUSED(coll_allgatherv(data, data, uneven, packed, COLL_INT32, comm, NULL), "overlap");
+  REFUSED(coll_allgatherv(data, data + 4, uneven, NULL, COLL_DTYPE_COUNT, comm, NULL), "dtype");
+  REFUSED(coll_allgatherv(NULL, data, uneven, NULL, COLL_INT32, comm, NULL), "send buffer is NULL");
+  REFUSED(coll_reduce_scatterv(data, data + 4, NULL, COLL_INT32, COLL_SUM, comm, NULL), "NULL");
+  REFUSED(coll_reduce_scatterv(data, data, uneven, COLL_INT32, COLL_SUM, comm, NULL), "overlap");
+  REFUSED(coll_reduce_scatterv(data, NULL, uneven, COLL_INT32, COLL_SUM, comm, NULL),
+          "recv buffer is NULL");
+  REFUSED(coll_reduce_scatterv(data, data + 4, uneven, COLL_FLOAT32, COLL_BXOR, comm, NULL), "op");
+  REFUSED(coll_allgatherv(data, data + 4, uneven, NULL, COLL_INT32, NULL, NULL), "NULL");
+  still_works();
+}
+
+/* Ranks other than the root ignore what only the root passes. */
+Test(arguments, of_gatherv_and_scatterv_are_checked) {
+  int32_t data[8] = {0};
+  size_t uneven[2] = {2, 1}, packed[2] = {0, 2}, far[2] = {0, SIZE_MAX - 1};
+  coll_comm_t comm = comms[0];
+  REFUSED(coll_gatherv(data, 2, data + 4, NULL, packed, COLL_INT32, 0, comm, NULL),
+          "counts is NULL");
+  REFUSED(coll_gatherv(data, 1, data + 4, uneven, packed, COLL_INT32, 0, comm, NULL), "itself");
+  REFUSED(coll_gatherv(data, 2, data + 4, uneven, far, COLL_INT32, 0, comm, NULL), "memory");
+  REFUSED(coll_gatherv(data, 2, data + 1, uneven, packed, COLL_INT32, 0, comm, NULL), "overlap");
+  REFUSED(coll_gatherv(NULL, 2, NULL, NULL, NULL, COLL_INT32, 1, comm, NULL), "send buffer");
+  REFUSED(coll_gatherv(data, 2, data + 4, uneven, NULL, COLL_INT32, 2, comm, NULL), "root 2");
+  REFUSED(coll_scatterv(data, NULL, packed, data + 4, 2, COLL_INT32, 0, comm, NULL),
+          "counts is NULL");
+  REFUSED(coll_scatterv(data, uneven, packed, data + 4, 1, COLL_INT32, 0, comm, NULL), "itself");
+  REFUSED(coll_scatterv(data, uneven, NULL, data + 1, 2, COLL_INT32, 0, comm, NULL), "overlap");
+  REFUSED(coll_scatterv(NULL, NULL, NULL, NULL, 2, COLL_INT32, 1, comm, NULL), "recv buffer");
+  still_works();
+}
+
 Test(arguments, that_overlap_are_refused) {
   int32_t data[8] = {0};
   coll_comm_t comm = comms[1];

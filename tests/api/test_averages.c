@@ -101,8 +101,17 @@ typedef struct call {
   const char *algo; /* NULL: the library's choice */
 } call_t;
 
+static bool scatters(const call_t *call) {
+  return call->collective == COLL_REDUCE_SCATTER || call->collective == COLL_REDUCE_SCATTERV;
+}
+
 static size_t input_blocks(const party_rank_t *self, const call_t *call) {
-  return call->collective == COLL_REDUCE_SCATTER ? (size_t)self->size : 1;
+  return scatters(call) ? (size_t)self->size : 1;
+}
+
+/* Of reduce_scatterv, rank 0's block is longer than the others'. */
+static size_t extra_elements(const call_t *call) {
+  return call->collective == COLL_REDUCE_SCATTERV ? COUNT : 0;
 }
 
 static coll_status_t make(party_rank_t *self, const call_t *call, const void *input, void *output,
@@ -113,21 +122,27 @@ static coll_status_t make(party_rank_t *self, const call_t *call, const void *in
       return coll_allreduce(input, output, count, dtype, COLL_AVG, self->comm, NULL);
     case COLL_REDUCE:
       return coll_reduce(input, output, count, dtype, COLL_AVG, self->size - 1, self->comm, NULL);
+    case COLL_REDUCE_SCATTERV: {
+      size_t counts[QUESTION_RANKS_MAX];
+      for (int r = 0; r < self->size; r++) counts[r] = count + (r == 0 ? extra_elements(call) : 0);
+      return coll_reduce_scatterv(input, output, counts, dtype, COLL_AVG, self->comm, NULL);
+    }
     default: return coll_reduce_scatter(input, output, count, dtype, COLL_AVG, self->comm, NULL);
   }
 }
 
 static int run(party_rank_t *self, const call_t *call) {
   size_t bytes = coll_dtype_bytes(call->dtype), count = (size_t)COUNT * REPEATS;
-  size_t blocks = input_blocks(self, call);
-  char *input = malloc(blocks * count * bytes), *output = malloc(count * bytes);
+  size_t blocks = input_blocks(self, call), extra = extra_elements(call);
+  char *input = malloc((blocks * count + extra) * bytes), *output = malloc((count + extra) * bytes);
   if (input == NULL || output == NULL) return harness_fail("no memory");
-  for (size_t i = 0; i < blocks * count; i++) {
+  for (size_t i = 0; i < blocks * count + extra; i++) {
     reference_encode(call->dtype, stored(call->dtype, self->rank, (int)(i % COUNT)), input, i);
   }
   char *result = output;
   if (call->in_place) {
     result = blocks > 1 ? input + (size_t)self->rank * count * bytes : input;
+    if (self->rank > 0) result += extra * bytes;
   }
   PARTY_OK(coll_comm_algo_set(self->comm, call->collective, call->algo));
   PARTY_OK(make(self, call, input, result, count));
@@ -141,10 +156,11 @@ static int run(party_rank_t *self, const call_t *call) {
   return 0;
 }
 
-static const coll_collective_t collectives[] = {COLL_ALLREDUCE, COLL_REDUCE, COLL_REDUCE_SCATTER};
+static const coll_collective_t collectives[] = {COLL_ALLREDUCE, COLL_REDUCE, COLL_REDUCE_SCATTER,
+                                                COLL_REDUCE_SCATTERV};
 
 static int choose_all(party_rank_t *self) {
-  for (int c = 0; c < 3; c++) {
+  for (int c = 0; c < 4; c++) {
     for (int i = 0; i < FLOATS; i++) {
       PARTY_TRY(run(self, &(call_t){.collective = collectives[c], .dtype = floats[i]}));
     }
@@ -154,7 +170,7 @@ static int choose_all(party_rank_t *self) {
 
 /* The algorithms take turns at the dtypes. */
 static int force_all(party_rank_t *self) {
-  for (int c = 0; c < 3; c++) {
+  for (int c = 0; c < 4; c++) {
     call_t call = {.collective = collectives[c]};
     for (int i = 0; (call.algo = coll_algo_name(call.collective, i)) != NULL; i++) {
       call.in_place = i % 2 == 0;

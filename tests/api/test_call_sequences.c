@@ -30,21 +30,23 @@ typedef struct mix {
 } mix_t;
 
 static const coll_collective_t many_collectives[] = {
-    COLL_ALLREDUCE, COLL_ALLREDUCE, COLL_REDUCE,   COLL_REDUCE_SCATTER, COLL_ALLGATHER,
-    COLL_BROADCAST, COLL_GATHER,    COLL_SCATTER,  COLL_ALLTOALL,       COLL_ALLTOALLV,
-    COLL_SENDRECV,  COLL_BROADCAST, COLL_ALLREDUCE};
+    COLL_ALLREDUCE, COLL_ALLREDUCE, COLL_REDUCE,    COLL_REDUCE_SCATTER, COLL_ALLGATHER,
+    COLL_BROADCAST, COLL_GATHER,    COLL_SCATTER,   COLL_ALLTOALL,       COLL_ALLTOALLV,
+    COLL_SENDRECV,  COLL_BROADCAST, COLL_ALLREDUCE, COLL_ALLGATHERV,     COLL_REDUCE_SCATTERV,
+    COLL_GATHERV,   COLL_SCATTERV};
 static const coll_dtype_t many_dtypes[] = {COLL_INT32,    COLL_FLOAT32, COLL_UINT32,
                                            COLL_BFLOAT16, COLL_FLOAT16, COLL_INT64};
 static const size_t many_counts[] = {3, 40, 5000, 9000}; /* half of them too large for messages */
 
-static const mix_t many_shapes = {many_collectives,     many_dtypes, many_counts, 13, 6, 4,
+static const mix_t many_shapes = {many_collectives,     many_dtypes, many_counts, 17, 6, 4,
                                   COLL_OP_BUILTIN_COUNT};
 
 /* So few, and all small, that most calls differ from an earlier one only in their buffers. */
-static const coll_collective_t few_collectives[] = {COLL_ALLREDUCE, COLL_REDUCE, COLL_BROADCAST,
-                                                    COLL_SCATTER, COLL_GATHER};
+static const coll_collective_t few_collectives[] = {
+    COLL_ALLREDUCE, COLL_REDUCE,     COLL_BROADCAST,      COLL_SCATTER,
+    COLL_GATHER,    COLL_ALLGATHERV, COLL_REDUCE_SCATTERV};
 static const size_t few_counts[] = {3, 40};
-static const mix_t few_shapes = {few_collectives,      many_dtypes, few_counts, 5, 1, 2,
+static const mix_t few_shapes = {few_collectives,      many_dtypes, few_counts, 7, 1, 2,
                                  COLL_OP_BUILTIN_COUNT};
 
 static question_t some_question(const mix_t *mix, uint64_t *random, int size) {

@@ -101,6 +101,10 @@ static int call_collectives(const scene_t *s, coll_comm_t comm, coll_stream_t st
   REFUSED(coll_scatter(m, m, 1, COLL_FLOAT32, 0, comm, stream));
   REFUSED(coll_alltoall(m, m, 1, COLL_FLOAT32, comm, stream));
   REFUSED(coll_alltoallv(m, counts, counts, m, counts, counts, COLL_FLOAT32, comm, stream));
+  REFUSED(coll_allgatherv(m, m, counts, NULL, COLL_FLOAT32, comm, stream));
+  REFUSED(coll_reduce_scatterv(m, m, counts, COLL_FLOAT32, COLL_SUM, comm, stream));
+  REFUSED(coll_gatherv(m, 1, m, counts, NULL, COLL_FLOAT32, 0, comm, stream));
+  REFUSED(coll_scatterv(m, counts, NULL, m, 1, COLL_FLOAT32, 0, comm, stream));
   REFUSED(coll_barrier(comm, stream));
   REFUSED(coll_send(m, 1, COLL_FLOAT32, (s->rank + 1) % s->size, comm, stream));
   REFUSED(coll_recv(m, 1, COLL_FLOAT32, (s->rank + 1) % s->size, comm, stream));

@@ -212,6 +212,35 @@ Test(mismatch, of_counts_between_a_pair) {
   PARTY_RUN(3, 5000, uneven_body, NULL);
 }
 
+/* One rank has the counts in another order, so that their sum is the same; *context: the verb. */
+static int ragged_body(party_rank_t *self) {
+  const coll_collective_t *verb = self->context;
+  size_t counts[3] = {1, 2, 3};
+  int32_t in[6] = {0}, out[6];
+  if (self->rank == 1) {
+    counts[0] = 2;
+    counts[1] = 1;
+  }
+  coll_status_t status =
+      *verb == COLL_ALLGATHERV
+          ? coll_allgatherv(in, out, counts, NULL, COLL_INT32, self->comm, NULL)
+          : coll_reduce_scatterv(in, out, counts, COLL_INT32, COLL_MAX, self->comm, NULL);
+  if (status == COLL_OK) status = coll_barrier(self->comm, NULL);
+  PARTY_REQUIRE(status == COLL_ERROR_MISMATCH, "rank %d: %s: %s", self->rank,
+                coll_status_string(status), coll_last_error(self->comm));
+  const char *text = *verb == COLL_ALLGATHERV
+                         ? "rank 1 is in allgatherv(int32, 6 elements, counts #"
+                         : "rank 1 is in reduce_scatterv(int32, max, 6 elements, counts #";
+  PARTY_REQUIRE(strstr(coll_last_error(self->comm), text) != NULL, "%s",
+                coll_last_error(self->comm));
+  return 0;
+}
+
+Test(mismatch, of_counts_of_all_ranks) {
+  coll_collective_t verbs[] = {COLL_ALLGATHERV, COLL_REDUCE_SCATTERV};
+  for (int i = 0; i < 2; i++) PARTY_RUN(3, 5000, ragged_body, &verbs[i]);
+}
+
 /* Ranks whose memory cannot be mapped know that the address exchange fails, and run another plan
  * than ranks that still wait for the last rank: the call is the same. On 2 cores the plans also
  * have different executor ranks. */

@@ -110,16 +110,33 @@ static void lay(const bench_t *b, char *to, const char *from, size_t first, size
   }
 }
 
+static bool scatters(const manner_t *m) {
+  return m->collective == COLL_REDUCE_SCATTER || m->collective == COLL_REDUCE_SCATTERV;
+}
+
 /* A block of a reduce-scatter; the whole vector otherwise. */
 static size_t block_of(const bench_t *b, const manner_t *m) {
-  return m->collective == COLL_REDUCE_SCATTER ? BLOCK : b->distinct;
+  return scatters(m) ? BLOCK : b->distinct;
+}
+
+/* How often the block of a rank is repeated. Those of reduce_scatterv differ in size. */
+static size_t repeats_of(const manner_t *m, int rank) {
+  return m->repeats + (m->collective == COLL_REDUCE_SCATTERV && rank == 0);
+}
+
+/* Elements before the block of a rank in the input of a reduce-scatter. */
+static size_t elements_before(const manner_t *m, int rank) {
+  size_t repeats = 0;
+  for (int r = 0; r < rank; r++) repeats += repeats_of(m, r);
+  return repeats * BLOCK;
 }
 
 static void lay_input(const bench_t *b, const manner_t *m, char *to) {
   size_t block = block_of(b, m);
   for (size_t first = 0; first < b->distinct; first += block) {
-    lay(b, to + first * m->repeats * b->element_bytes, b->inputs[b->self->rank], first, block,
-        m->repeats);
+    int rank = (int)(first / block);
+    lay(b, to + elements_before(m, rank) * b->element_bytes, b->inputs[b->self->rank], first, block,
+        repeats_of(m, rank));
   }
 }
 
@@ -131,16 +148,20 @@ static coll_status_t call(const bench_t *b, const manner_t *m, const void *in, v
   switch (m->collective) {
     case COLL_ALLREDUCE: return coll_allreduce(in, out, count, b->dtype, op, comm, stream);
     case COLL_REDUCE: return coll_reduce(in, out, count, b->dtype, op, m->root, comm, stream);
+    case COLL_REDUCE_SCATTERV: {
+      size_t counts[RANKS_MAX];
+      for (int r = 0; r < b->self->size; r++) counts[r] = block_of(b, m) * repeats_of(m, r);
+      return coll_reduce_scatterv(in, out, counts, b->dtype, op, comm, stream);
+    }
     default: return coll_reduce_scatter(in, out, count, b->dtype, op, comm, stream);
   }
 }
 
 static int check_output(const bench_t *b, const manner_t *m, const char *out) {
   size_t block = block_of(b, m), bytes = block * b->element_bytes;
-  bool scatters = m->collective == COLL_REDUCE_SCATTER;
   if (m->collective == COLL_REDUCE && m->root != b->self->rank) return 0;
-  const char *expected = b->expected + (scatters ? (size_t)b->self->rank * bytes : 0);
-  for (size_t i = 0; i < m->repeats; i++) {
+  const char *expected = b->expected + (scatters(m) ? (size_t)b->self->rank * bytes : 0);
+  for (size_t i = 0; i < repeats_of(m, b->self->rank); i++) {
     PARTY_REQUIRE(
         memcmp(out + i * bytes, expected, bytes) == 0,
         "%s by %s (set: %s) of %d ranks, %s, op %d, repeat %zu of %zu%s%s%s%s, root %d: "
@@ -155,8 +176,8 @@ static int check_output(const bench_t *b, const manner_t *m, const char *out) {
 
 /* Every call has its own buffers: input, then output. */
 static int make_calls(bench_t *b, const manner_t *m) {
-  size_t in_bytes = b->distinct * m->repeats * b->element_bytes;
-  size_t own = (size_t)b->self->rank * block_of(b, m) * m->repeats * b->element_bytes;
+  size_t in_bytes = (b->distinct * m->repeats + BLOCK) * b->element_bytes;
+  size_t own = elements_before(m, b->self->rank) * b->element_bytes;
   int calls = m->grouped ? GROUPED : 1;
   char *memory = NULL;
   if (m->coll_memory) {
@@ -167,7 +188,7 @@ static int make_calls(bench_t *b, const manner_t *m) {
   if (m->grouped) PARTY_OK(coll_group_start());
   for (int i = 0; i < calls; i++) {
     char *in = memory + 2 * in_bytes * (size_t)i, *out = in + in_bytes;
-    if (m->in_place) out = m->collective == COLL_REDUCE_SCATTER ? in + own : in;
+    if (m->in_place) out = scatters(m) ? in + own : in;
     lay_input(b, m, in);
     PARTY_OK(call(b, m, in, out));
   }
@@ -175,7 +196,7 @@ static int make_calls(bench_t *b, const manner_t *m) {
   if (m->streamed) PARTY_OK(coll_stream_sync(b->stream));
   for (int i = 0; i < calls; i++) {
     char *in = memory + 2 * in_bytes * (size_t)i, *out = in + in_bytes;
-    if (m->in_place) out = m->collective == COLL_REDUCE_SCATTER ? in + own : in;
+    if (m->in_place) out = scatters(m) ? in + own : in;
     PARTY_TRY(check_output(b, m, out));
   }
   if (m->coll_memory) {
@@ -233,7 +254,9 @@ static int try_collective(bench_t *b, coll_collective_t collective) {
     algo = coll_algo_name(collective, index++);
   } while (algo != NULL);
   PARTY_REQUIRE(refused > 0 || b->self->size == 1, "no algorithm is refused");
-  PARTY_REQUIRE(refused + 3 < index, "only %d of %d algorithms may serve", index - refused, index);
+  int least = collective == COLL_REDUCE_SCATTERV ? 2 : 3;
+  PARTY_REQUIRE(refused + least < index, "only %d of %d algorithms may serve", index - refused,
+                index);
   PARTY_OK(coll_comm_algo_set(b->self->comm, collective, NULL));
   return 0;
 }
@@ -252,6 +275,7 @@ static int try_dtype(bench_t *b) {
     PARTY_TRY(try_collective(b, COLL_ALLREDUCE));
     PARTY_TRY(try_collective(b, COLL_REDUCE));
     PARTY_TRY(try_collective(b, COLL_REDUCE_SCATTER));
+    PARTY_TRY(try_collective(b, COLL_REDUCE_SCATTERV));
   }
   PARTY_OK(coll_op_destroy(b->premul, b->self->comm));
   return 0;

@@ -70,6 +70,39 @@ Test(streams, copy_the_arrays_of_alltoallv) {
   PARTY_RUN(4, 10000, arrays, NULL);
 }
 
+/* And so may those of the other verbs. Rank r's block has r + 1 elements. */
+static int ragged_arrays(party_rank_t *self) {
+  coll_stream_t stream;
+  size_t counts[4] = {1, 2, 3, 4}, displs[4] = {0, 1, 3, 6}, own = (size_t)self->rank + 1;
+  int32_t in[10], all[2][10] = {{0}}, block[2][4];
+  for (int i = 0; i < 10; i++) in[i] = 10 * self->rank + i;
+  PARTY_OK(coll_stream_create(&stream));
+  PARTY_OK(coll_allgatherv(in, all[0], counts, displs, COLL_INT32, self->comm, stream));
+  PARTY_OK(coll_reduce_scatterv(in, block[0], counts, COLL_INT32, COLL_MAX, self->comm, stream));
+  PARTY_OK(coll_gatherv(in, own, all[1], counts, displs, COLL_INT32, 1, self->comm, stream));
+  PARTY_OK(coll_scatterv(in, counts, displs, block[1], own, COLL_INT32, 1, self->comm, stream));
+  memset(counts, 0xff, sizeof counts);
+  memset(displs, 0xff, sizeof displs);
+  PARTY_OK(coll_stream_destroy(stream));
+  int first = self->rank * (self->rank + 1) / 2;
+  for (int r = 0, at = 0; r < 4; r++) {
+    for (int i = 0; i <= r; i++, at++) {
+      int expected = 10 * r + i;
+      PARTY_REQUIRE(all[0][at] == expected, "allgatherv: %d", all[0][at]);
+      PARTY_REQUIRE(all[1][at] == (self->rank == 1 ? expected : 0), "gatherv: %d", all[1][at]);
+    }
+  }
+  for (int i = 0; i <= self->rank; i++) {
+    PARTY_REQUIRE(block[0][i] == 30 + first + i, "reduce_scatterv: %d", block[0][i]);
+    PARTY_REQUIRE(block[1][i] == 10 + first + i, "scatterv: %d", block[1][i]);
+  }
+  return 0;
+}
+
+Test(streams, copy_the_arrays_of_ragged_collectives) {
+  PARTY_RUN(4, 10000, ragged_arrays, NULL);
+}
+
 /* The first failure is stored until sync; the calls behind it do not run. */
 static int failing(party_rank_t *self) {
   coll_stream_t stream;

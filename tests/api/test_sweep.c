@@ -12,16 +12,6 @@
 
 #define LARGE_COUNT 20000 /* several passes for data staged in slots of a few KiB */
 
-static bool reduces(coll_collective_t collective) {
-  return collective == COLL_ALLREDUCE || collective == COLL_REDUCE ||
-         collective == COLL_REDUCE_SCATTER;
-}
-
-static bool is_rooted(coll_collective_t collective) {
-  return collective == COLL_REDUCE || collective == COLL_BROADCAST || collective == COLL_GATHER ||
-         collective == COLL_SCATTER;
-}
-
 /* The same on all ranks except for what may differ between them: in-place use and kind of memory.
  */
 static party_style_t some_style(uint64_t seed, int rank, coll_stream_t stream) {
@@ -35,7 +25,7 @@ static party_style_t some_style(uint64_t seed, int rank, coll_stream_t stream) {
 
 static int ask(party_rank_t *self, question_t q, coll_stream_t stream) {
   party_style_t style = some_style(q.seed, self->rank, stream);
-  if (is_rooted(q.collective)) q.root = (int)(q.seed % (uint64_t)self->size);
+  if (base_collective_is_rooted(q.collective)) q.root = (int)(q.seed % (uint64_t)self->size);
   return party_ask(self, &q, &style);
 }
 
@@ -43,7 +33,7 @@ static int ask(party_rank_t *self, question_t q, coll_stream_t stream) {
 static int ask_small(party_rank_t *self, coll_collective_t collective, uint64_t *seed,
                      coll_stream_t stream) {
   static const size_t counts[] = {1, 7, 0, 64, 2, 33, 500};
-  int ops = reduces(collective) ? COLL_OP_BUILTIN_COUNT : 1;
+  int ops = base_collective_reduces(collective) ? COLL_OP_BUILTIN_COUNT : 1;
   for (int dtype = 0; dtype < COLL_DTYPE_COUNT; dtype++) {
     for (int op = 0; op < ops; op++) {
       if (!base_op_takes((coll_op_t)op, (coll_dtype_t)dtype)) continue;

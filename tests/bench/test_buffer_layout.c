@@ -43,7 +43,7 @@ typedef struct world {
   coll_collective_t collective;
   size_t count;
   int root, ranks;
-  bool in_place;
+  bool in_place, even;
   bench_buffer_layout_t layouts[RANKS_MAX];
   buffers_t before[RANKS_MAX], after[RANKS_MAX];
 } world_t;
@@ -61,9 +61,9 @@ static void copy(world_t *world, int source, size_t from, int rank, size_t at, s
 }
 
 /* Checks the inputs of all ranks at `from`, and stores the reduction to the output of `rank`. */
-static void reduce(world_t *world, size_t from, int rank) {
+static void reduce(world_t *world, size_t from, int rank, size_t count) {
   int64_t *output = world->after[rank].recv + world->layouts[rank].recv_at;
-  for (size_t i = 0; i < world->count; i++) {
+  for (size_t i = 0; i < count; i++) {
     for (int source = 0; source < world->ranks; source++) {
       cr_assert_eq(sent(world, source)[from + i], input_number(source, from + i));
     }
@@ -86,15 +86,35 @@ static void exchange_vectors(world_t *world, int rank) {
   }
 }
 
+static void move_ragged(world_t *world, int rank) {
+  bench_vectors_t v;
+  cr_assert_eq(bench_vectors_make(world->ranks, &v), COLL_OK);
+  bench_vectors_fill_ragged(world->count, world->ranks, world->even, &v);
+  for (int j = 0; world->even && j < world->ranks; j++) {
+    cr_assert(v.send_counts[j] == world->count && v.recv_displs[j] == (size_t)j * world->count);
+  }
+  bool gathers = world->collective == COLL_ALLGATHERV ||
+                 (world->collective == COLL_GATHERV && rank == world->root);
+  for (int j = 0; gathers && j < world->ranks; j++) {
+    copy(world, j, 0, rank, v.recv_displs[j], v.recv_counts[j]);
+  }
+  if (world->collective == COLL_SCATTERV) {
+    copy(world, world->root, v.send_displs[rank], rank, 0, v.send_counts[rank]);
+  } else if (world->collective == COLL_REDUCE_SCATTERV) {
+    reduce(world, v.send_displs[rank], rank, v.send_counts[rank]);
+  }
+  bench_vectors_free(&v);
+}
+
 static void run_naive(world_t *world, int rank) {
   size_t count = world->count, own = (size_t)rank * count;
   int n = world->ranks, root = world->root;
   switch (world->collective) {
-    case COLL_ALLREDUCE: reduce(world, 0, rank); break;
+    case COLL_ALLREDUCE: reduce(world, 0, rank, count); break;
     case COLL_REDUCE:
-      if (rank == root) reduce(world, 0, rank);
+      if (rank == root) reduce(world, 0, rank, count);
       break;
-    case COLL_REDUCE_SCATTER: reduce(world, own, rank); break;
+    case COLL_REDUCE_SCATTER: reduce(world, own, rank, count); break;
     case COLL_BROADCAST: copy(world, root, 0, rank, 0, count); break;
     case COLL_SCATTER: copy(world, root, own, rank, 0, count); break;
     case COLL_SENDRECV: copy(world, (rank + n - 1) % n, 0, rank, 0, count); break;
@@ -107,16 +127,22 @@ static void run_naive(world_t *world, int rank) {
     case COLL_ALLTOALL:
       for (int j = 0; j < n; j++) copy(world, j, own, rank, (size_t)j * count, count);
       break;
+    case COLL_ALLGATHERV:
+    case COLL_GATHERV:
+    case COLL_SCATTERV:
+    case COLL_REDUCE_SCATTERV: move_ragged(world, rank); break;
     default: break;
   }
 }
 
-static void check(coll_collective_t collective, size_t count, int root, int ranks, bool in_place) {
+static void check_blocks(coll_collective_t collective, size_t count, int root, int ranks,
+                         bool in_place, bool even) {
   static world_t world;
-  world = (world_t){collective, count, root, ranks, in_place};
+  world = (world_t){collective, count, root, ranks, in_place, even};
   for (int rank = 0; rank < ranks; rank++) {
     bench_buffer_layout_t *layout = &world.layouts[rank];
     cr_assert_eq(bench_buffer_layout_make(ranks, layout), COLL_OK);
+    layout->even = even;
     bench_buffer_layout_describe(collective, count, root, rank, ranks, in_place, layout);
     store_contents(&layout->send, world.before[rank].send);
     store_contents(&layout->recv_before, world.before[rank].recv);
@@ -137,6 +163,11 @@ static void check(coll_collective_t collective, size_t count, int root, int rank
     }
     bench_buffer_layout_free(&world.layouts[rank]);
   }
+}
+
+static void check(coll_collective_t collective, size_t count, int root, int ranks, bool in_place) {
+  check_blocks(collective, count, root, ranks, in_place, false);
+  check_blocks(collective, count, root, ranks, in_place, true);
 }
 
 Test(layout, agrees_with_the_definitions) {

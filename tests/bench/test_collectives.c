@@ -21,6 +21,10 @@ Test(bandwidth, bus_factors) {
   cr_assert(is_close(bench_collective_bus_factor(COLL_REDUCE, 7), 1));
   cr_assert(is_close(bench_collective_bus_factor(COLL_SENDRECV, 7), 1));
   cr_assert(is_close(bench_collective_bus_factor(COLL_BARRIER, 7), 0));
+  cr_assert(is_close(bench_collective_bus_factor(COLL_ALLGATHERV, 4), 0.75));
+  cr_assert(is_close(bench_collective_bus_factor(COLL_REDUCE_SCATTERV, 4), 0.75));
+  cr_assert(is_close(bench_collective_bus_factor(COLL_GATHERV, 4), 0.75));
+  cr_assert(is_close(bench_collective_bus_factor(COLL_SCATTERV, 4), 0.75));
   /* Of 10 shares among 4 ranks, one stays on the rank and nine leave it. */
   cr_assert(is_close(bench_collective_bus_factor(COLL_ALLTOALLV, 4), 0.9));
 }

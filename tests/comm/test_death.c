@@ -271,7 +271,8 @@ static int die_at_step(party_rank_t *self) {
                   .root = 1,
                   .count = death->count,
                   .dtype = COLL_FLOAT32,
-                  .op = death->op};
+                  .op = death->op,
+                  .seed = 1}; /* blocks of different sizes, where they may be */
   PARTY_TRY(get_memory(self, death, &in, &out));
   PARTY_OK(coll_comm_algo_set(self->comm, death->collective, death->algo));
   if (death->in_weighting) watch_weighting(self, death);
@@ -339,6 +340,10 @@ DIE_THROUGH(scatter, COLL_SCATTER)
 DIE_THROUGH(alltoall, COLL_ALLTOALL)
 DIE_THROUGH(alltoallv, COLL_ALLTOALLV)
 DIE_THROUGH(barrier, COLL_BARRIER)
+DIE_THROUGH(allgatherv, COLL_ALLGATHERV)
+DIE_THROUGH(reduce_scatterv, COLL_REDUCE_SCATTERV)
+DIE_THROUGH(gatherv, COLL_GATHERV)
+DIE_THROUGH(scatterv, COLL_SCATTERV)
 
 /* Ranks that know that their memory cannot be mapped run ahead of those that wait for the address
  * exchange. */
@@ -397,4 +402,8 @@ Test(death, in_an_average_by_reduce) {
 
 Test(death, in_an_average_by_reduce_scatter) {
   die_averaging(COLL_REDUCE_SCATTER);
+}
+
+Test(death, in_an_average_by_reduce_scatterv) {
+  die_averaging(COLL_REDUCE_SCATTERV);
 }

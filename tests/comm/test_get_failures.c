@@ -251,6 +251,8 @@ DIE_THROUGH(broadcast, COLL_BROADCAST)
 DIE_THROUGH(gather, COLL_GATHER)
 DIE_THROUGH(scatter, COLL_SCATTER)
 DIE_THROUGH(alltoall, COLL_ALLTOALL)
+DIE_THROUGH(allgatherv, COLL_ALLGATHERV)
+DIE_THROUGH(reduce_scatterv, COLL_REDUCE_SCATTERV)
 
 static void die_by_large_messages(coll_collective_t collective) {
   if (!can_run()) cr_skip_test("the system forbids such reads");
@@ -266,6 +268,14 @@ Test(get_failures, at_every_step_of_sendrecv) {
 
 Test(get_failures, at_every_step_of_alltoallv) {
   die_by_large_messages(COLL_ALLTOALLV);
+}
+
+Test(get_failures, at_every_step_of_gatherv) {
+  die_by_large_messages(COLL_GATHERV);
+}
+
+Test(get_failures, at_every_step_of_scatterv) {
+  die_by_large_messages(COLL_SCATTERV);
 }
 
 /* ---- the end of a rank during large calls ---------------------------------------------------*/

@@ -300,6 +300,84 @@ static int check_alltoallv(party_rank_t *self) {
   return 0;
 }
 
+/* ---- blocks of equal size ---------------------------------------------------------------------*/
+
+enum { RANKS_MAX = 8 };
+
+/* One call of a collective of equal blocks, and of the ragged one with as many elements for each
+ * rank: by the same algorithm, as many bytes. */
+static int check_even_call(party_rank_t *self, const buffers_t *b, size_t count, bool gathers) {
+  coll_collective_t even = gathers ? COLL_ALLGATHER : COLL_REDUCE_SCATTER;
+  coll_collective_t ragged = gathers ? COLL_ALLGATHERV : COLL_REDUCE_SCATTERV;
+  uint64_t before, sent = 0, of_even = 0;
+  size_t counts[RANKS_MAX];
+  for (int r = 0; r < self->size; r++) counts[r] = count;
+  PARTY_OK(coll_comm_bytes_sent(self->comm, &before));
+  PARTY_OK(call(self->comm, even, b, count));
+  PARTY_TRY(sent_since(self, &before, &of_even));
+  for (int times = 0; times < 3; times++) { /* the later ones by the fast path */
+    PARTY_OK(
+        gathers ? coll_allgatherv(b->input, b->output, counts, NULL, COLL_FLOAT32, self->comm, NULL)
+                : coll_reduce_scatterv(b->input, b->output, counts, COLL_FLOAT32, COLL_SUM,
+                                       self->comm, NULL));
+    PARTY_TRY(sent_since(self, &before, &sent));
+    PARTY_REQUIRE(sent == of_even, "%zu floats by %s: %" PRIu64 " bytes, not %" PRIu64, count,
+                  coll_comm_algo_used(self->comm, ragged), sent, of_even);
+  }
+  PARTY_REQUIRE(
+      strcmp(coll_comm_algo_used(self->comm, even), coll_comm_algo_used(self->comm, ragged)) == 0,
+      "%zu floats: %s, and %s for blocks that may differ", count,
+      coll_comm_algo_used(self->comm, even), coll_comm_algo_used(self->comm, ragged));
+  return 0;
+}
+
+static int check_even(party_rank_t *self) {
+  static const size_t counts[] = {0, 1, 40, 1200, LARGE};
+  for (size_t i = 0; i < 2 * sizeof counts / sizeof counts[0]; i++) {
+    size_t count = counts[i / 2];
+    buffers_t b;
+    PARTY_TRY(open_buffers(&b, count * (size_t)self->size, i % 2 == 1));
+    PARTY_TRY(check_even_call(self, &b, count, true));
+    PARTY_TRY(check_even_call(self, &b, count, false));
+    PARTY_OK(coll_barrier(self->comm, NULL));
+    close_buffers(&b);
+  }
+  return 0;
+}
+
+Test(traffic, of_equal_blocks_is_that_of_the_collective_of_equal_blocks) {
+  run(check_even);
+}
+
+/* Rank r's block has (r + 1) blocks; a ring moves all but one of them. */
+static int check_ragged(party_rank_t *self) {
+  enum { BLOCK = 900 };
+  size_t counts[RANKS_MAX], all = 0;
+  int n = self->size, next = (self->rank + 1) % n;
+  for (int r = 0; r < n; r++) all += counts[r] = (size_t)(r + 1) * BLOCK;
+  buffers_t b;
+  uint64_t before, sent = 0, expected = (all - counts[next]) * sizeof(float);
+  PARTY_TRY(open_buffers(&b, all, false));
+  PARTY_OK(coll_comm_algo_set(self->comm, COLL_ALLGATHERV, "ring"));
+  PARTY_OK(coll_comm_algo_set(self->comm, COLL_REDUCE_SCATTERV, "ring"));
+  PARTY_OK(coll_comm_bytes_sent(self->comm, &before));
+  PARTY_OK(coll_allgatherv(b.input, b.output, counts, NULL, COLL_FLOAT32, self->comm, NULL));
+  PARTY_TRY(sent_since(self, &before, &sent));
+  PARTY_REQUIRE(sent == expected, "allgatherv: %" PRIu64 " bytes, not %" PRIu64, sent, expected);
+  expected = (all - counts[self->rank]) * sizeof(float);
+  PARTY_OK(
+      coll_reduce_scatterv(b.input, b.output, counts, COLL_FLOAT32, COLL_SUM, self->comm, NULL));
+  PARTY_TRY(sent_since(self, &before, &sent));
+  PARTY_REQUIRE(sent == expected, "reduce_scatterv: %" PRIu64 " bytes, not %" PRIu64, sent,
+                expected);
+  close_buffers(&b);
+  return 0;
+}
+
+Test(traffic, of_ragged_blocks) {
+  run(check_ragged);
+}
+
 Test(traffic, pairs) {
   run(check_pairs);
   run(check_alltoallv);

@@ -36,7 +36,7 @@ typedef struct sim {
   engine_call_t call;
   engine_exchange_t exchange;
   engine_run_t run;
-  size_t blocks[4][QUESTION_RANKS_MAX];
+  size_t blocks[6][QUESTION_RANKS_MAX];
   char *arena, *input, *output;
   size_t arena_bytes;
   bool in_place;
@@ -128,15 +128,44 @@ static bool averages(const rank_t *sim) {
   return sim->plan->order == PLAN_ORDER_EXACT && !base_dtype_is_integer(q->dtype);
 }
 
+/* Blocks of different sizes. */
+static void describe_blocks(rank_t *sim, const question_t *q) {
+  engine_call_t *call = &sim->call;
+  bool is_root = sim->rank == q->root;
+  size_t(*blocks)[QUESTION_RANKS_MAX] = sim->blocks;
+  question_layout(q, sim->rank, blocks[0], blocks[1], blocks[2], blocks[3]);
+  const engine_blocks_t sent = {blocks[0], blocks[1]}, received = {blocks[2], blocks[3]};
+  const engine_blocks_t own = {blocks[4], blocks[5]}, none = {0};
+  call->count_per_pair = base_collective_counts_by_pair(q->collective);
+  if (!call->count_per_pair) {
+    call->ranks = q->collective == COLL_REDUCE_SCATTERV ? sent : received;
+    return; /* plans that may run read peers' inputs alone, wherever outputs have gaps */
+  }
+  blocks[4][0] = question_rank_count(q, sim->rank);
+  blocks[5][0] = 0;
+  call->input_blocks = q->collective == COLL_GATHERV ? own : sent;
+  call->output_blocks = q->collective == COLL_SCATTERV ? own : received;
+  if (q->collective == COLL_SCATTERV && !is_root) call->input_blocks = none;
+  if (q->collective == COLL_GATHERV && !is_root) call->output_blocks = none;
+  call->count = q->collective == COLL_ALLTOALLV ? 0 : blocks[4][0];
+  for (int peer = 0; peer < q->size; peer++) {
+    if (q->collective != COLL_ALLTOALLV && !is_root) break;
+    bool sends = q->collective != COLL_GATHERV, receives = q->collective != COLL_SCATTERV;
+    if (sends && blocks[0][peer] > call->count) call->count = blocks[0][peer];
+    if (receives && blocks[2][peer] > call->count) call->count = blocks[2][peer];
+  }
+}
+
 static void describe_call(rank_t *sim, const question_t *q) {
   engine_call_t *call = &sim->call;
-  bool uneven = q->collective == COLL_ALLTOALLV;
+  bool by_pair = base_collective_counts_by_pair(q->collective);
+  bool ragged = base_collective_is_ragged(q->collective);
   const flight_words_t words = {
       .verb = q->collective,
       .dtype = q->dtype,
       .op = base_collective_reduces(q->collective) ? (int)q->op : FLIGHT_OP_NONE,
       .root = q->root,
-      .count = uneven ? 0 : q->count};
+      .count = by_pair ? 0 : q->count};
   const flight_call_t id = flight_call_make(&words);
   *call =
       (engine_call_t){.input = question_input_elements(q, sim->rank) > 0 ? sim->input : NULL,
@@ -148,16 +177,7 @@ static void describe_call(rank_t *sim, const question_t *q) {
                       .id = {flight_what_at(id.what, (uint64_t)sim->at), id.count + sim->history},
                       .history = sim->history};
   sim->history = flight_history_add(sim->history, id);
-  if (!uneven) return;
-  question_layout(q, sim->rank, sim->blocks[0], sim->blocks[1], sim->blocks[2], sim->blocks[3]);
-  call->input_blocks = (engine_blocks_t){sim->blocks[0], sim->blocks[1]};
-  call->output_blocks = (engine_blocks_t){sim->blocks[2], sim->blocks[3]};
-  call->count = 0;
-  for (int peer = 0; peer < q->size; peer++) {
-    if (sim->blocks[0][peer] > call->count) call->count = sim->blocks[0][peer];
-    if (sim->blocks[2][peer] > call->count) call->count = sim->blocks[2][peer];
-  }
-  call->count_per_pair = true;
+  if (by_pair || ragged) describe_blocks(sim, q);
 }
 
 static bool wants_in_place(const rank_t *sim, const fleet_call_t *call) {

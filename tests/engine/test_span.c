@@ -126,6 +126,39 @@ Test(span, ends_with_a_block_that_is_shorter_than_the_pass) {
   cr_assert_eq(engine_span_piece(&fixture.layout, &on, 1, 0).start, 3 + 8);
 }
 
+/* ---- ragged blocks --------------------------------------------------------------------------*/
+
+/* The blocks of all ranks, the rank's own alone, and those of SCRATCH, of which each has the room
+ * of the largest. */
+Test(span, of_ragged_blocks) {
+  static const size_t counts[SIZE] = {3, 9, 0}, offsets[SIZE] = {5, 20, 40};
+  static fixture_t fixture;
+  set_fixture(&fixture, COLL_ALLGATHERV, 1, 9, 1);
+  fixture.call.ranks = (engine_blocks_t){counts, offsets};
+  fixture.layout.pass = (engine_pass_t){.first = 0, .count = 9, .grain = 1};
+  plan_span_t own = span_of(PLAN_INPUT, 0, 1), out = span_of(PLAN_OUTPUT, 1, 1);
+  own.rank = 1;
+  engine_piece_t piece = engine_span_piece(&fixture.layout, &own, 1, 0);
+  cr_expect(piece.start == 0 && piece.elements == 9);
+  own.rank = 0;
+  cr_expect_eq(elements_of(&fixture, &own), 3);
+  piece = engine_span_piece(&fixture.layout, &out, 1, 0);
+  cr_expect(piece.start == 20 && piece.elements == 9);
+  plan_span_t scratch = span_of(PLAN_SCRATCH, 3, 2); /* blocks of ranks 0 and 1 */
+  fixture.plan.scratch_chunks = 6;
+  cr_expect_eq(engine_span_pieces(&fixture.layout, &scratch), 2);
+  piece = engine_span_piece(&fixture.layout, &scratch, 2, 0);
+  cr_expect(piece.start == 27 && piece.elements == 3);
+  piece = engine_span_piece(&fixture.layout, &scratch, 2, 1);
+  cr_expect(piece.start == 36 && piece.elements == 9);
+  fixture.plan.own_scratch = true;
+  scratch.rank = 2;
+  cr_expect_eq(elements_of(&fixture, &scratch), 0);
+  fixture.layout.pass = (engine_pass_t){.first = 4, .count = 4, .grain = 1};
+  piece = engine_span_piece(&fixture.layout, &out, 1, 0);
+  cr_expect(piece.start == 24 && piece.elements == 4);
+}
+
 /* ---- mismatches -----------------------------------------------------------------------------*/
 
 enum { HISTORY = 12345 };

@@ -4,6 +4,7 @@
  */
 #include <criterion/criterion.h>
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/names.h"
@@ -165,6 +166,9 @@ Test(describe, names_all_arguments) {
                    "split()");
   cr_assert_str_eq(describe((flight_words_t){.verb = COLL_ALLTOALLV, .op = FLIGHT_OP_NONE}),
                    "alltoallv(int8)");
+  cr_assert_str_eq(
+      describe((flight_words_t){.verb = COLL_GATHERV, .op = FLIGHT_OP_NONE, .root = 2}),
+      "gatherv(int8, root 2)");
 }
 
 Test(describe, names_the_peer_of_sends_and_receives) {
@@ -236,4 +240,22 @@ Test(mismatch, names_both_ranks_and_calls) {
       "rank 1 is in call 1099511627776, allreduce(float32, sum, count 6)";
   cr_assert_eq(strncmp(base_last_error(), other_number, strlen(other_number)), 0, "%s",
                base_last_error());
+}
+
+/* The counts of a ragged collective: their sum, and a digest of their order too. */
+Test(describe, counts_of_ragged_collectives) {
+  const size_t up[] = {5, 6}, down[] = {6, 5}, equal[] = {7, 7};
+  flight_words_t words[3] = {{.verb = COLL_ALLGATHERV, .op = FLIGHT_OP_NONE}};
+  words[1] = words[2] = words[0];
+  flight_words_set_counts(&words[0], up, 0, 2);
+  flight_words_set_counts(&words[1], down, 0, 2);
+  char text[FLIGHT_TEXT_BYTES];
+  snprintf(text, sizeof text, "%s", describe(words[0]));
+  cr_expect(strncmp(text, "allgatherv(int8, 11 elements, counts #", 38) == 0, "%s", text);
+  cr_expect(strncmp(text, describe(words[1]), 38) == 0);
+  cr_expect(strcmp(text, describe(words[1])) != 0, "%s", text);
+  cr_expect(!flight_call_is(flight_call_make(&words[0]), flight_call_make(&words[1])));
+  flight_words_set_counts(&words[1], equal, 0, 2);
+  flight_words_set_counts(&words[2], NULL, 7, 2);
+  cr_expect(flight_call_is(flight_call_make(&words[1]), flight_call_make(&words[2])));
 }

@@ -43,6 +43,7 @@ static bool is_within(const algo_t *algo, const plan_shape_t *any, plan_reach_t 
   plan_t *outline = NULL;
   bool is = false;
   shape.collective = algo->collective;
+  if (!base_collective_is_on_gpus(algo->collective)) return false;
   cr_assert_eq(algo_is_legal(algo, &shape, &is), COLL_OK, "%s", base_last_error());
   if (!is) return false;
   cr_assert_eq(algo_outline(algo, &shape, &outline), COLL_OK, "%s", base_last_error());

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "base/names.h"
 #include "gpu/gpu.h"
 #include "harness/party.h"
 
@@ -56,6 +57,7 @@ static const size_t counts[] = {1, 3, 1000, 70001};
 
 static int ask_all(party_rank_t *self, coll_stream_t stream, int gpus) {
   for (int c = 0; c < COLL_COLLECTIVE_COUNT; c++) {
+    if (!base_collective_is_on_gpus((coll_collective_t)c)) continue;
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
       question_t q = {.collective = (coll_collective_t)c,
                       .size = self->size,
@@ -174,6 +176,7 @@ static int all_algorithms(party_rank_t *self) {
   side_t side;
   PARTY_TRY(open_side(self->rank, gpus, &side));
   for (int c = 0; c < COLL_COLLECTIVE_COUNT; c++) {
+    if (!base_collective_is_on_gpus((coll_collective_t)c)) continue;
     for (int i = 0; coll_algo_name((coll_collective_t)c, i) != NULL; i++) {
       const char *name = coll_algo_name((coll_collective_t)c, i);
       question_t q = {.collective = (coll_collective_t)c,
@@ -335,6 +338,8 @@ Test(gpu_comm, buffers_and_streams_that_do_not_go_together) {
   GPU_OK(coll_allreduce(plain, plain, 4, COLL_FLOAT32, COLL_SUM, comm, NULL));
   GPU_OK(coll_allreduce(device, device, 4, COLL_FLOAT32, COLL_SUM, comm, NULL));
   GPU_FAILS(COLL_ERROR_INVALID, "on a GPU and on the host", coll_group_end());
+  GPU_FAILS(COLL_ERROR_UNSUPPORTED, "coll_gatherv on rank 0 of 1: not supported on GPUs",
+            coll_gatherv(device, 4, device, (size_t[]){4}, NULL, COLL_FLOAT32, 0, comm, NULL));
   GPU_OK(
       coll_allreduce(device, device, 4, COLL_FLOAT32, COLL_SUM, comm, NULL)); /* it still works */
   GPU_OK(coll_stream_destroy(host));

@@ -2,6 +2,7 @@
  * Communicators whose calls the copy engines carry out, through coll.h, on the stand-in for the
  * driver: processes that share a GPU, and ranks that ask for it (COLL_CUDA_ENGINE).
  */
+#include "base/names.h"
 #include "gpu/comm_copy.h"
 #include "gpu/standin_kernel.h"
 
@@ -25,6 +26,7 @@ static int every_collective(party_rank_t *self) {
   side_t side;
   PARTY_TRY(open_side(self, &side));
   for (int c = 0; c < COLL_COLLECTIVE_COUNT; c++) {
+    if (!base_collective_is_on_gpus((coll_collective_t)c)) continue;
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
       question_t q = {.collective = (coll_collective_t)c,
                       .size = self->size,
@@ -53,7 +55,7 @@ static int every_algorithm(party_rank_t *self) {
   side_t side;
   PARTY_TRY(open_side(self, &side));
   for (int c = 0; c < COLL_COLLECTIVE_COUNT; c++) {
-    if (c == COLL_SENDRECV) continue;
+    if (c == COLL_SENDRECV || !base_collective_is_on_gpus((coll_collective_t)c)) continue;
     for (int i = 0; coll_algo_name((coll_collective_t)c, i) != NULL; i++) {
       question_t q = {.collective = (coll_collective_t)c,
                       .size = self->size,

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/names.h"
 #include "gpu/gpu.h"
 #include "gpu/hosts.h"
 #include "harness/sample.h"
@@ -35,6 +36,7 @@ static int ask(hosts_side_t *side, coll_collective_t c, size_t count, coll_dtype
 /* The largest are in several pieces, of which the last is short. */
 static int ask_all(hosts_side_t *side) {
   for (int c = 0; c < COLL_COLLECTIVE_COUNT; c++) {
+    if (!base_collective_is_on_gpus((coll_collective_t)c)) continue;
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
       bool is_large = counts[i] > 1000000;
       size_t count = counts[i] / (c != COLL_ALLREDUCE && is_large ? (size_t)side->self.size : 1);

@@ -32,6 +32,7 @@ static bool is_run(const algo_t *algo, int size) {
   const plan_shape_t shape = {.collective = algo->collective, .size = size};
   plan_t *outline = NULL;
   bool is = false;
+  if (!base_collective_is_on_gpus(algo->collective)) return false;
   cr_assert_eq(algo_is_legal(algo, &shape, &is), COLL_OK);
   if (!is) return false;
   cr_assert_eq(algo_outline(algo, &shape, &outline), COLL_OK);

@@ -120,6 +120,7 @@ static int call_all(party_rank_t *self) {
   for (int c = 0; c < COLL_COLLECTIVE_COUNT; c++) {
     coll_collective_t collective = (coll_collective_t)c;
     if (c == COLL_BARRIER || c == COLL_ALLTOALLV || c == COLL_SENDRECV) continue;
+    if (!base_collective_is_on_gpus(collective)) continue;
     PARTY_TRY(ask_with_counts(self, &side, collective));
   }
   return close_side(self, &side);
@@ -137,6 +138,7 @@ static int force_all(party_rank_t *self) {
   for (int c = 0; c < COLL_COLLECTIVE_COUNT; c++) {
     coll_collective_t collective = (coll_collective_t)c;
     if (c == COLL_BARRIER || c == COLL_ALLTOALLV || c == COLL_SENDRECV) continue;
+    if (!base_collective_is_on_gpus(collective)) continue;
     for (int i = 0; coll_algo_name(collective, i) != NULL; i++) {
       const char *name = coll_algo_name(collective, i);
       question_t q = {.collective = collective,

@@ -86,6 +86,20 @@ coll_status_t party_call(coll_comm_t comm, int rank, const question_t *q, const 
       question_layout(q, rank, counts[0], counts[1], counts[2], counts[3]);
       return coll_alltoallv(in, counts[0], counts[1], out, counts[2], counts[3], q->dtype, comm,
                             stream);
+    case COLL_ALLGATHERV:
+      question_layout(q, rank, counts[0], counts[1], counts[2], counts[3]);
+      return coll_allgatherv(in, out, counts[2], counts[3], q->dtype, comm, stream);
+    case COLL_REDUCE_SCATTERV:
+      question_layout(q, rank, counts[0], counts[1], counts[2], counts[3]);
+      return coll_reduce_scatterv(in, out, counts[0], q->dtype, q->op, comm, stream);
+    case COLL_GATHERV:
+      question_layout(q, rank, counts[0], counts[1], counts[2], counts[3]);
+      return coll_gatherv(in, question_rank_count(q, rank), out, counts[2], counts[3], q->dtype,
+                          q->root, comm, stream);
+    case COLL_SCATTERV:
+      question_layout(q, rank, counts[0], counts[1], counts[2], counts[3]);
+      return coll_scatterv(in, counts[0], counts[1], out, question_rank_count(q, rank), q->dtype,
+                           q->root, comm, stream);
     default: break;
   }
   coll_group_start();

@@ -100,10 +100,10 @@ static value_t reduced_value(const question_t *q, size_t index) {
 
 /* ---- shapes ---------------------------------------------------------------------------------*/
 
-#define GAP 3 /* elements between alltoallv's blocks */
+#define GAP 3 /* elements between blocks */
 
-size_t question_pair_count(const question_t *q, int from, int to) {
-  uint64_t random = random_mix(q->seed * 31 + (uint64_t)(from * QUESTION_RANKS_MAX + to));
+static size_t uneven_count(const question_t *q, int number) {
+  uint64_t random = random_mix(q->seed * 31 + (uint64_t)number);
   switch (random % 4) {
     case 0: return 0;
     case 1: return q->count;
@@ -112,21 +112,57 @@ size_t question_pair_count(const question_t *q, int from, int to) {
   }
 }
 
+size_t question_pair_count(const question_t *q, int from, int to) {
+  return uneven_count(q, from * QUESTION_RANKS_MAX + to);
+}
+
+size_t question_rank_count(const question_t *q, int rank) {
+  return q->seed % 3 == 0 ? q->count : uneven_count(q, rank);
+}
+
+/* Elements between the blocks of a rank's buffer. */
+static size_t gap_of(const question_t *q, int rank) {
+  if (q->collective == COLL_ALLTOALLV) return GAP;
+  if (q->collective == COLL_REDUCE_SCATTERV || q->seed % 4 < 2) return 0;
+  return random_mix(q->seed + (uint64_t)rank) % 2 == 0 ? 0 : GAP;
+}
+
+/* Elements of the block that goes from a rank to a rank. */
+static size_t moved_count(const question_t *q, int from, int to) {
+  switch (q->collective) {
+    case COLL_ALLTOALLV: return question_pair_count(q, from, to);
+    case COLL_REDUCE_SCATTERV:
+    case COLL_SCATTERV: return question_rank_count(q, to);
+    default: return question_rank_count(q, from);
+  }
+}
+
+/* Elements before the block for `to` in the input of `from`, */
+static size_t input_displacement(const question_t *q, int from, int to) {
+  size_t before = 0;
+  for (int peer = 0; peer < to; peer++) before += moved_count(q, from, peer) + gap_of(q, from);
+  return before;
+}
+
+/* and before that of `from` in the output of `to`. */
+static size_t output_displacement(const question_t *q, int to, int from) {
+  size_t before = 0;
+  for (int peer = 0; peer < from; peer++) before += moved_count(q, peer, to) + gap_of(q, to);
+  return before;
+}
+
 void question_layout(const question_t *q, int rank, size_t send_counts[], size_t send_displs[],
                      size_t recv_counts[], size_t recv_displs[]) {
-  size_t sent = 0, received = 0;
   for (int peer = 0; peer < q->size; peer++) {
-    send_counts[peer] = question_pair_count(q, rank, peer);
-    recv_counts[peer] = question_pair_count(q, peer, rank);
-    send_displs[peer] = sent;
-    recv_displs[peer] = received;
-    sent += send_counts[peer] + GAP;
-    received += recv_counts[peer] + GAP;
+    send_counts[peer] = moved_count(q, rank, peer);
+    recv_counts[peer] = moved_count(q, peer, rank);
+    send_displs[peer] = input_displacement(q, rank, peer);
+    recv_displs[peer] = output_displacement(q, rank, peer);
   }
 }
 
 size_t question_input_elements(const question_t *q, int rank) {
-  size_t all = (size_t)q->size * q->count, sum = 0;
+  size_t all = (size_t)q->size * q->count;
   switch (q->collective) {
     case COLL_REDUCE_SCATTER:
     case COLL_ALLTOALL: return all;
@@ -134,14 +170,16 @@ size_t question_input_elements(const question_t *q, int rank) {
     case COLL_SCATTER: return rank == q->root ? all : 0;
     case COLL_BARRIER: return 0;
     case COLL_ALLTOALLV:
-      for (int peer = 0; peer < q->size; peer++) sum += question_pair_count(q, rank, peer) + GAP;
-      return sum;
+    case COLL_REDUCE_SCATTERV: return input_displacement(q, rank, q->size);
+    case COLL_SCATTERV: return rank == q->root ? input_displacement(q, rank, q->size) : 0;
+    case COLL_ALLGATHERV:
+    case COLL_GATHERV: return question_rank_count(q, rank);
     default: return q->count;
   }
 }
 
 size_t question_output_elements(const question_t *q, int rank) {
-  size_t all = (size_t)q->size * q->count, sum = 0;
+  size_t all = (size_t)q->size * q->count;
   switch (q->collective) {
     case COLL_ALLGATHER:
     case COLL_ALLTOALL: return all;
@@ -149,8 +187,10 @@ size_t question_output_elements(const question_t *q, int rank) {
     case COLL_GATHER: return rank == q->root ? all : 0;
     case COLL_BARRIER: return 0;
     case COLL_ALLTOALLV:
-      for (int peer = 0; peer < q->size; peer++) sum += question_pair_count(q, peer, rank) + GAP;
-      return sum;
+    case COLL_ALLGATHERV: return output_displacement(q, rank, q->size);
+    case COLL_GATHERV: return rank == q->root ? output_displacement(q, rank, q->size) : 0;
+    case COLL_REDUCE_SCATTERV:
+    case COLL_SCATTERV: return question_rank_count(q, rank);
     default: return q->count;
   }
 }
@@ -165,6 +205,10 @@ bool question_in_place(const question_t *q, int rank, ptrdiff_t *offset) {
     case COLL_ALLTOALL: *offset = 0; return true;
     case COLL_ALLGATHER:
     case COLL_GATHER: *offset = own; return true;
+    case COLL_ALLGATHERV:
+    case COLL_GATHERV: *offset = (ptrdiff_t)output_displacement(q, rank, rank); return true;
+    case COLL_REDUCE_SCATTERV:
+    case COLL_SCATTERV: *offset = -(ptrdiff_t)input_displacement(q, rank, rank); return true;
     case COLL_REDUCE_SCATTER:
     case COLL_SCATTER: *offset = -own; return true;
     default: return false;
@@ -178,13 +222,6 @@ void question_fill(const question_t *q, int rank, void *input) {
   for (size_t i = 0; i < elements; i++) {
     store(q->dtype, input_value(q, rank, i), (char *)input + i * bytes);
   }
-}
-
-/* Elements that lie before the block for `to` in the input of `from`. */
-static size_t displacement(const question_t *q, int from, int to) {
-  size_t before = 0;
-  for (int peer = 0; peer < to; peer++) before += question_pair_count(q, from, peer) + GAP;
-  return before;
 }
 
 /* Element `index` of a rank's output; false in a gap. */
@@ -204,16 +241,23 @@ static bool output_value(const question_t *q, int rank, size_t index, value_t *v
       *value = input_value(q, (int)(index / q->count), own + index % q->count);
       return true;
     case COLL_SENDRECV: *value = input_value(q, (rank + q->size - 1) % q->size, index); return true;
+    case COLL_REDUCE_SCATTERV:
+      *value = reduced_value(q, input_displacement(q, rank, rank) + index);
+      return true;
+    case COLL_SCATTERV:
+      *value = input_value(q, q->root, input_displacement(q, q->root, rank) + index);
+      return true;
     default: break;
   }
-  for (int peer = 0; peer < q->size; peer++) { /* alltoallv */
-    size_t count = question_pair_count(q, peer, rank);
+  for (int peer = 0; peer < q->size; peer++) { /* blocks of different sizes */
+    size_t count = moved_count(q, peer, rank), gap = gap_of(q, rank);
+    size_t before = q->collective == COLL_ALLTOALLV ? input_displacement(q, peer, rank) : 0;
     if (index < count) {
-      *value = input_value(q, peer, displacement(q, peer, rank) + index);
+      *value = input_value(q, peer, before + index);
       return true;
     }
-    if (index < count + GAP) return false;
-    index -= count + GAP;
+    if (index < count + gap) return false;
+    index -= count + gap;
   }
   return false;
 }

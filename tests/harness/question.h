@@ -19,7 +19,7 @@
 typedef struct question {
   coll_collective_t collective; /* COLL_SENDRECV: a shift to the next rank */
   int size, root;
-  size_t count; /* elements of a block; of alltoallv: of the largest block */
+  size_t count; /* elements of a block; where blocks differ in size, of the largest that may be */
   coll_dtype_t dtype;
   coll_op_t op;
   uint64_t seed;
@@ -32,7 +32,13 @@ size_t question_output_elements(const question_t *q, int rank);
 /* alltoallv: elements that one rank sends to another, from 0 to `count`. */
 size_t question_pair_count(const question_t *q, int from, int to);
 
-/* alltoallv: a rank's counts, and displacements with gaps between the blocks, each [q->size]. */
+/* allgatherv, reduce_scatterv, gatherv, scatterv: elements of a rank's block, from 0 to `count`; of
+ * some seeds, `count` of all. */
+size_t question_rank_count(const question_t *q, int rank);
+
+/* A rank's counts and displacements, each [q->size], of the blocks that it has if it is the root.
+ * Between the blocks of alltoallv are gaps; of the others, at some ranks, but not of
+ * reduce_scatterv. */
 void question_layout(const question_t *q, int rank, size_t send_counts[], size_t send_displs[],
                      size_t recv_counts[], size_t recv_displs[]);
 

@@ -138,10 +138,14 @@ static bool is_right(brute_t *brute, int32_t rank, int32_t chunk, brute_number_t
       if (!brute->has_agreed) brute->agreed[chunk] = got;
       return is_in_order(brute, chunk, got) && got.rounded == brute->agreed[chunk].rounded;
     case COLL_REDUCE: return is_in_order(brute, chunk, got);
+    case COLL_REDUCE_SCATTERV:
     case COLL_REDUCE_SCATTER: return is_in_order(brute, rank * parts + chunk, got);
     case COLL_BROADCAST: return same(got, leaf(shape->root, chunk));
+    case COLL_SCATTERV:
     case COLL_SCATTER: return same(got, leaf(shape->root, rank * parts + chunk));
     case COLL_ALLGATHER:
+    case COLL_ALLGATHERV:
+    case COLL_GATHERV:
     case COLL_GATHER: return same(got, leaf(block, part));
     case COLL_ALLTOALL:
     case COLL_ALLTOALLV: return same(got, leaf(block, rank * parts + part));

@@ -256,6 +256,26 @@ Test(verify, alltoallv_blocks_have_their_own_sizes) {
   plan_free(plan);
 }
 
+/* What one rank sends of a ragged collective, the other must receive into a place of its size. */
+Test(verify, ragged_blocks_have_their_own_sizes) {
+  plan_t *plan = sample_plan(
+      "plan allgatherv detour\nranks 2\nroot 0\nparts 1\nscratch 2\nlanes 1\ndepth 1\nmessage 1\n"
+      "reach own\n"
+      "rank 0\n"
+      "  copy output[0+1] <- input[0+1]\n"
+      "  send 1 <- input[0+1]\n"
+      "  recv 1 -> output[1+1]\n"
+      "rank 1\n"
+      "  copy output[1+1] <- input[0+1]\n"
+      "  send 0 <- input[0+1]\n"
+      "  recv 0 -> scratch[1+1]\nend\n",
+      NULL, NULL);
+  verify_report_t report = report_of(plan);
+  cr_expect_eq(report.verdict, VERIFY_SIZE, "%s", report.text);
+  cr_expect(report.rank == 1 && report.step == 2, "%s", report.text);
+  plan_free(plan);
+}
+
 /* A row of sends of a multicast plan starts when all FIFOs have room, where single sends would
  * start one by one. */
 Test(verify, multicast_rows_need_room_in_all_fifos) {

@@ -207,6 +207,20 @@ static const claim_t claims[] = {
 
     /* sendrecv */
     {COLL_SENDRECV, "direct", ANY, "1", "S", "S"},
+
+    /* allgatherv, reduce_scatterv, gatherv, scatterv: of blocks of equal size */
+    {COLL_ALLGATHERV, "ring", ANY, "p-1", "(p-1)/p S", "(p-1)/p S"},
+    {COLL_ALLGATHERV, "doubling", "12", NULL, NULL, NULL},
+    {COLL_ALLGATHERV, "doubling", "hosts:8x8", "⌈log2 p⌉", "(p-1)/p S", "m(p-m)/p S"},
+    {COLL_ALLGATHERV, "allpairs", ANY, "p-1", "(p-1)/p S", "m(p-m)/p S"},
+    {COLL_ALLGATHERV, "mapped", "12", "1", "(p-1)/p S", NULL},
+    {COLL_REDUCE_SCATTERV, "ring", ANY, "p-1", "(p-1)/p S", "(p-1)/p S"},
+    {COLL_REDUCE_SCATTERV, "halving", "12", NULL, NULL, NULL},
+    {COLL_REDUCE_SCATTERV, "halving", "hosts:8x8", "⌈log2 p⌉", "(p-1)/p S", "m(p-m)/p S"},
+    {COLL_REDUCE_SCATTERV, "allpairs", ANY, "p-1", "(p-1)/p S", "m(p-m)/p S"},
+    {COLL_REDUCE_SCATTERV, "mapped", "12", "1", "(p-1)/p S", NULL},
+    {COLL_GATHERV, "linear", ANY, "p-1", "1/p S", "m/p S"},
+    {COLL_SCATTERV, "linear", ANY, "p-1", "(p-1)/p S", "(p-m)/p S"},
 };
 
 enum { CLAIMS = sizeof claims / sizeof claims[0] };
