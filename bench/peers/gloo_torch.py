@@ -14,7 +14,8 @@ import torch.distributed as dist
 
 
 class Call(ctypes.Structure):
-    _fields_ = [("collective", ctypes.c_int), ("count", ctypes.c_size_t), ("root", ctypes.c_int)]
+    _fields_ = [("collective", ctypes.c_int), ("count", ctypes.c_size_t), ("root", ctypes.c_int),
+                ("even", ctypes.c_bool)]
 
 
 # A callback cannot return c_char_p: the text must outlive it. NULL is None.

@@ -163,7 +163,8 @@ static coll_status_t measure_row(session_t *session, const bench_row_t *row) {
 static void describe(session_t *session, const bench_row_t *row) {
   bench_buffer_layout_t *layout = &session->layout;
   int root = row->root == BENCH_NO_ROOT ? 0 : row->root;
-  session->call = (peers_call_t){row->collective, row->count, root};
+  layout->even = session->settings->even;
+  session->call = (peers_call_t){row->collective, row->count, root, layout->even};
   bench_buffer_layout_describe(row->collective, row->count, root, session->library->rank,
                                session->library->ranks, false, layout);
   session->pair_count = bench_buffer_pool_pairs(layout->send_elements * sizeof(float),

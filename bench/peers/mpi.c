@@ -2,9 +2,11 @@
 #include <limits.h>
 #include <mpi.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/tool.h"
+#include "bench/collectives.h"
 #include "bench/peers/measure.h"
 
 /* MPI's default error handler ends the program, so a code that is returned is MPI_SUCCESS. It is
@@ -14,6 +16,29 @@ static const char *error_text(int code) {
   int length;
   if (code == MPI_SUCCESS) return NULL;
   return MPI_Error_string(code, text, &length) == MPI_SUCCESS ? text : "an unknown MPI error";
+}
+
+/* Of the verbs whose blocks differ in size. Made for the count of the latest call. */
+static struct {
+  size_t count;
+  bool even;
+  int *counts, *displs;
+} ragged;
+
+static void fill_ragged(size_t count, int ranks, bool even) {
+  bool filled = ragged.counts != NULL && ragged.count == count && ragged.even == even;
+  if (filled) return;
+  int before = 0;
+  ragged.counts = realloc(ragged.counts, (size_t)ranks * sizeof *ragged.counts);
+  ragged.displs = realloc(ragged.displs, (size_t)ranks * sizeof *ragged.displs);
+  if (ragged.counts == NULL || ragged.displs == NULL) abort();
+  for (int rank = 0; rank < ranks; rank++) {
+    ragged.counts[rank] = (int)bench_rank_count(count, ranks, rank, even);
+    ragged.displs[rank] = before;
+    before += ragged.counts[rank];
+  }
+  ragged.count = count;
+  ragged.even = even;
 }
 
 static bool supports(void *context, coll_collective_t collective) {
@@ -35,6 +60,10 @@ static const char *call(void *context, const peers_call_t *call, const void *sen
   const peers_library_t *library = context;
   if (call->count > INT_MAX) return "more elements than an MPI count holds";
   int count = (int)call->count, root = call->root;
+  if (bench_collective_has_ragged_blocks(call->collective)) {
+    if (call->count > INT_MAX / (size_t)library->ranks) return "displacements beyond an MPI int";
+    fill_ragged(call->count, library->ranks, call->even);
+  }
   switch (call->collective) {
     case COLL_ALLREDUCE:
       return error_text(MPI_Allreduce(send, recv, count, MPI_FLOAT, MPI_SUM, comm));
@@ -50,6 +79,17 @@ static const char *call(void *context, const peers_call_t *call, const void *sen
       return error_text(MPI_Gather(send, count, MPI_FLOAT, recv, count, MPI_FLOAT, root, comm));
     case COLL_SCATTER:
       return error_text(MPI_Scatter(send, count, MPI_FLOAT, recv, count, MPI_FLOAT, root, comm));
+    case COLL_ALLGATHERV:
+      return error_text(MPI_Allgatherv(send, ragged.counts[library->rank], MPI_FLOAT, recv,
+                                       ragged.counts, ragged.displs, MPI_FLOAT, comm));
+    case COLL_REDUCE_SCATTERV:
+      return error_text(MPI_Reduce_scatter(send, recv, ragged.counts, MPI_FLOAT, MPI_SUM, comm));
+    case COLL_GATHERV:
+      return error_text(MPI_Gatherv(send, ragged.counts[library->rank], MPI_FLOAT, recv,
+                                    ragged.counts, ragged.displs, MPI_FLOAT, root, comm));
+    case COLL_SCATTERV:
+      return error_text(MPI_Scatterv(send, ragged.counts, ragged.displs, MPI_FLOAT, recv,
+                                     ragged.counts[library->rank], MPI_FLOAT, root, comm));
     case COLL_SENDRECV: return shift(library, count, send, recv);
     case COLL_BARRIER: return error_text(MPI_Barrier(comm));
     case COLL_BROADCAST: break;

@@ -21,6 +21,7 @@
 #include "base/text.h"
 #include "base/tool.h"
 #include "bench/gpu.h"
+#include "bench/collectives.h"
 #include "bench/peers/measure.h"
 
 #define ID_WAIT_MS 60000
@@ -86,7 +87,7 @@ static cudaStream_t stream_of(const rank_t *rank) {
 static bool supports(void *context, coll_collective_t collective) {
   (void)context;
   return collective != COLL_ALLTOALLV && collective != COLL_GATHER && collective != COLL_SCATTER &&
-         collective != COLL_BARRIER;
+         collective != COLL_BARRIER && !bench_collective_has_ragged_blocks(collective);
 }
 
 /* Block i of `send` to rank to(i), block i of `recv` from it. */
