@@ -86,26 +86,6 @@ typedef enum coll_op {
   COLL_OP_LIMIT = 0x7fffffff
 } coll_op_t;
 
-/* The collectives, for coll_algo_name and coll_comm_algo_set. */
-typedef enum coll_collective {
-  COLL_ALLREDUCE = 0,
-  COLL_REDUCE,
-  COLL_REDUCE_SCATTER,
-  COLL_ALLGATHER,
-  COLL_BROADCAST,
-  COLL_GATHER,
-  COLL_SCATTER,
-  COLL_ALLTOALL,
-  COLL_ALLTOALLV,
-  COLL_BARRIER,
-  COLL_SENDRECV, /* a ring shift: a group of one send to rank+1 and one receive from rank-1 */
-  COLL_ALLGATHERV,
-  COLL_REDUCE_SCATTERV,
-  COLL_GATHERV,
-  COLL_SCATTERV,
-  COLL_COLLECTIVE_COUNT
-} coll_collective_t;
-
 typedef struct coll_comm *coll_comm_t;
 typedef struct coll_stream *coll_stream_t;
 typedef struct coll_registration *coll_registration_t;

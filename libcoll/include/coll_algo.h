@@ -11,6 +11,26 @@
 extern "C" {
 #endif
 
+/* The collectives. */
+typedef enum coll_collective {
+  COLL_ALLREDUCE = 0,
+  COLL_REDUCE,
+  COLL_REDUCE_SCATTER,
+  COLL_ALLGATHER,
+  COLL_BROADCAST,
+  COLL_GATHER,
+  COLL_SCATTER,
+  COLL_ALLTOALL,
+  COLL_ALLTOALLV,
+  COLL_BARRIER,
+  COLL_SENDRECV, /* a ring shift: a group of one send to rank+1 and one receive from rank-1 */
+  COLL_ALLGATHERV,
+  COLL_REDUCE_SCATTERV,
+  COLL_GATHERV,
+  COLL_SCATTERV,
+  COLL_COLLECTIVE_COUNT
+} coll_collective_t;
+
 /* Name of the collective ("allreduce"), or NULL past the end. */
 COLL_API const char *coll_collective_name(coll_collective_t collective);
 /* Name of the collective's index-th algorithm ("ring"), or NULL past the end. */
