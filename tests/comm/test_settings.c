@@ -183,6 +183,7 @@ Test(settings, are_as_the_table_says) {
   for (int i = 0; i < FIELD_COUNT; i++) unsetenv(fields[i].variable);
   while (fgets(line, sizeof line, page) != NULL) {
     char *row = line;
+    if (strncmp(line, "## All variables", 16) == 0) break;
     if (strncmp(line, "| `", 3) != 0) continue;
     next_cell(&row); /* before the first bar */
     const char *name = next_cell(&row), *variable = next_cell(&row), *first = next_cell(&row);
