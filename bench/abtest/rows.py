@@ -8,6 +8,7 @@ from comparison import figures
 
 COLLECTIVES = figures.COLLECTIVES + ("alltoallv", "barrier", "sendrecv", "allgatherv",
                                      "reduce_scatterv", "gatherv", "scatterv")
+BARRIER = "barrier"
 
 # sizes: in bytes, ascending; (0,) for a barrier, whose memory is None.
 Unit = collections.namedtuple("Unit", "collective ranks memory sizes")

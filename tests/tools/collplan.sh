@@ -31,8 +31,8 @@ is_xml() { python3 -c 'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' "
 run 0 list && grep -q '^allreduce  *ring  *own  *.*2009' out && grep -q '^barrier ' out
 ok "list shows algorithm, reach and paper"
 
-run 0 list && [ "$(awk '{ print $1 }' out | sort -u | wc -l)" = 12 ]
-ok "list knows the eleven collectives"
+run 0 list && [ "$(awk '{ print $1 }' out | sort -u | wc -l)" = 16 ]
+ok "list knows the fifteen collectives"
 
 run 0 list && [ "$(awk '{ print index($0, $4) }' out | sort -u | wc -l)" = 1 ]
 ok "list is aligned"

@@ -17,10 +17,14 @@ static bool in_place_distance(const plan_t *plan, int32_t rank, int32_t *distanc
     case COLL_ALLTOALL: *distance = 0; return true;
     case COLL_REDUCE:
     case COLL_BROADCAST: *distance = 0; return is_root;
-    case COLL_ALLGATHER: *distance = own; return true;
-    case COLL_GATHER: *distance = own; return is_root;
-    case COLL_REDUCE_SCATTER: *distance = -own; return true;
-    case COLL_SCATTER: *distance = -own; return is_root;
+    case COLL_ALLGATHER:
+    case COLL_ALLGATHERV: *distance = own; return true;
+    case COLL_GATHER:
+    case COLL_GATHERV: *distance = own; return is_root;
+    case COLL_REDUCE_SCATTER:
+    case COLL_REDUCE_SCATTERV: *distance = -own; return true;
+    case COLL_SCATTER:
+    case COLL_SCATTERV: *distance = -own; return is_root;
     default: return false;
   }
 }
