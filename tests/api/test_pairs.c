@@ -220,3 +220,63 @@ static int uneven(party_rank_t *self) {
 Test(alltoallv, takes_very_uneven_counts) {
   for (int size = 2; size <= 5; size++) PARTY_RUN(size, 10000, uneven, NULL);
 }
+
+/* ---- gatherv and scatterv -------------------------------------------------------------------*/
+
+enum { LARGE_COUNT = 100000, GAP = 3 }; /* int32: more than a send may leave unreceived */
+
+/* Element `index` of the block of a rank. */
+static int32_t element(int rank, size_t index) {
+  return (int32_t)(1000003 * (rank + 1) + (int)index);
+}
+
+static void fill_block(int32_t *block, int rank, size_t count) {
+  for (size_t i = 0; i < count; i++) block[i] = element(rank, i);
+}
+
+static int check_block(const int32_t *block, int rank, size_t count, const char *verb) {
+  for (size_t i = 0; i < count; i++) {
+    PARTY_REQUIRE(block[i] == element(rank, i), "%s: element %zu of rank %d's block", verb, i,
+                  rank);
+  }
+  return 0;
+}
+
+/* Large messages to and from a root that calls in place. Ranks other than it describe their calls
+ * alike whether its blocks are of equal size, have gaps, or differ in size. */
+static int large_in_place(party_rank_t *self) {
+  size_t counts[8], displs[8], all = 0;
+  int n = self->size;
+  int32_t *own = calloc(2 * LARGE_COUNT, sizeof *own);
+  int32_t *blocks = calloc((size_t)n * (2 * LARGE_COUNT + GAP), sizeof *blocks);
+  PARTY_REQUIRE(own != NULL && blocks != NULL, "no memory");
+  for (int i = 0; i < 3 * n; i++, all = 0) {
+    int root = i % n, kind = i / n;
+    for (int r = 0; r < n; r++) {
+      counts[r] = LARGE_COUNT + (kind == 2 ? (size_t)r : 0);
+      displs[r] = all;
+      all += counts[r] + (kind == 1 ? GAP : 0);
+    }
+    bool is_root = self->rank == root;
+    size_t count = counts[self->rank];
+    int32_t *mine = is_root ? blocks + displs[root] : own;
+    memset(blocks, 0, all * sizeof *blocks);
+    fill_block(mine, self->rank, count);
+    PARTY_OK(coll_gatherv(mine, count, blocks, is_root ? counts : NULL, is_root ? displs : NULL,
+                          COLL_INT32, root, self->comm, NULL));
+    for (int r = 0; is_root && r < n; r++) {
+      PARTY_TRY(check_block(blocks + displs[r], r, counts[r], "gatherv"));
+    }
+    if (!is_root) memset(own, 0, count * sizeof *own);
+    PARTY_OK(coll_scatterv(blocks, is_root ? counts : NULL, is_root ? displs : NULL, mine, count,
+                           COLL_INT32, root, self->comm, NULL));
+    PARTY_TRY(check_block(mine, self->rank, count, "scatterv"));
+  }
+  free(own);
+  free(blocks);
+  return 0;
+}
+
+Test(rooted_vectors, are_large_and_in_place_at_the_root) {
+  for (int size = 2; size <= 3; size++) PARTY_RUN(size, 20000, large_in_place, NULL);
+}
