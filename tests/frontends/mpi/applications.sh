@@ -4,16 +4,9 @@
 # Debian's Open MPI. Their results must be the same, but for times, and calls of theirs must be
 # served. Prints TAP.
 # Usage: applications.sh FOLDER_OF_LAYERS
-layers=$(realpath "$1")
-. "$(dirname "$0")/../../harness/tap.sh"
-tap_begin
-export COLL_MPI_SERVE=always COLL_MPI_STATS=1 OMP_NUM_THREADS=1
-export OPENBLAS_NUM_THREADS=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export OMPI_MCA_rmaps_base_oversubscribe=1
-launcher=mpirun.openmpi
-[ -f "$layers/libcoll-mpi-ompi.so" ] ||
-  tap_skip_all "there is no layer for Open MPI (Debian: libopenmpi-dev)"
-tap_need $launcher openmpi-bin
+. "$(dirname "$0")/under_mpi.sh"
+find_mpi ompi "$1"
+export COLL_MPI_SERVE=always COLL_MPI_STATS=1 OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
 # twice COMMAND...: runs it in the folders plain and layer, on two ranks; their output is in out and
 # err there, and how long they took in plain_ms and layer_ms.

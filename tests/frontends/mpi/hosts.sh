@@ -3,33 +3,9 @@
 # addresses. Prints TAP.
 # Usage: hosts.sh ompi|mpich|abi FOLDER_OF_LAYERS FOLDER_OF_PROGRAMS [PREFIX]
 # PREFIX is the folder of an MPI with bin/mpiexec and lib, in place of Debian's.
-abi=$1
-layers=$(realpath "$2")
-programs=$(realpath "$3")
-mpi=${4:+$(realpath "$4")}
-. "$(dirname "$0")/../../harness/tap.sh"
-. "$(dirname "$0")/../../net/hosts.sh"
-source=$(realpath "$(dirname "$0")")
-tap_begin
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-case $abi in
-  ompi) launcher=mpirun.openmpi ;;
-  *) launcher=mpiexec.mpich ;;
-esac
-if [ -n "$mpi" ]; then
-  launcher=$mpi/bin/mpiexec
-  compiler=$mpi/bin/mpicc
-  [ "$abi" != abi ] || compiler=$compiler"_abi"
-  mkdir lib
-  [ ! -f "$mpi/lib/libmpi.so.12" ] || ln -s "$mpi/lib/libmpi.so.12" lib/libmpich.so.12
-  export LD_LIBRARY_PATH="$dir/lib:$mpi/lib"
-  if [ -x "$compiler" ]; then
-    # From PyPI, Intel MPI's compiler wrapper does not know its folder.
-    I_MPI_ROOT=$mpi "$compiler" -O1 -pthread -o "verbs-$abi" "$source/verbs.c" || exit 1
-    programs=$dir
-  fi
-fi
-command -v "$launcher" >/dev/null || tap_skip_all "there is no $launcher"
+. "$(dirname "$0")/under_mpi.sh"
+. "$source/../../net/hosts.sh"
+use_mpi "$1" "$2" "$3" "${4-}" "$source/verbs.c"
 why=$(hosts_may) || tap_skip_all "$why"
 hosts_make 2
 
@@ -69,17 +45,11 @@ on_two_hosts() {
     >out 2>err </dev/null
 }
 
-# served VERB: whether the statistics in err count a call of it.
-served() {
-  awk -v verb="MPI_$1" '$2 == verb && $4 > 0 {found = 1} END {exit !found}' err
-}
-
 export COLL_MPI_SERVE=always COLL_MPI_STATS=1
 on_two_hosts "$programs/verbs-$abi" && grep -q ' 0 differ' out && ! grep -q 'left to the MPI' err
 ok "every verb gives what the MPI gives on two hosts"
-for verb in Allgather Allgatherv Allreduce Alltoall Alltoallv Barrier Bcast Gather Gatherv Reduce \
-  Reduce_scatter Reduce_scatter_block Scatter Scatterv; do
-  served $verb
+for verb in $verbs; do
+  served "$verb"
   ok "MPI_$verb is served on two hosts"
 done
 tap_end

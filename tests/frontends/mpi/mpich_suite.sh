@@ -1,8 +1,8 @@
 #!/bin/sh
 # MPICH's own collective tests under the layer: every program of test/mpi/coll, f77/coll, f90/coll
 # and f08/coll, with the words of its testlist. They are not part of this repository: Debian has
-# them in the source package mpich (apt-get source mpich). Prints TAP. A test that fails without the
-# layer too is skipped.
+# them in the source package mpich, which get_mpis.sh gets. Prints TAP. A test that fails three
+# times without the layer, too, is skipped.
 # Usage: mpich_suite.sh [-n RANKS] [-b I/N] [-p PREFIX] MPICH_SOURCE ompi|mpich|abi
 #                       FOLDER_OF_LAYERS [NAME...]
 #   -n     the most ranks that a test gets (4); programs that share ten rows evenly get five
@@ -10,46 +10,25 @@
 #   -p     the folder of an MPI with bin/mpiexec and lib, in place of Debian's. What it has no
 #          compiler for, Debian's MPICH compiles
 #   NAMEs  choose programs, as the testlist calls them
-ranks_max=4 part=1 parts=1 prefix=
+ranks_max=4 part=1 parts=1 use_mpi_prefix=
 while getopts n:b:p: option; do
   case $option in
     n) ranks_max=$OPTARG ;;
     b) part=${OPTARG%/*} parts=${OPTARG#*/} ;;
-    p) prefix=$(realpath "$OPTARG") ;;
+    p) use_mpi_prefix=$OPTARG ;;
     *) exit 2 ;;
   esac
 done
 shift $((OPTIND - 1))
-tests=$(realpath "$1")/test/mpi
-abi=$2
-layers=$(realpath "$3")
+. "$(dirname "$0")/under_mpi.sh"
+tests=$(realpath -m "$1")/test/mpi
+[ -f "$tests/coll/testlist.in" ] ||
+  tap_skip_all "there is no $tests: tests/frontends/mpi/get_mpis.sh gets it"
+use_mpi_abi=$2
+use_mpi_layers=$3
 shift 3
-. "$(dirname "$0")/../../harness/tap.sh"
-[ -f "$tests/coll/testlist.in" ] || tap_skip_all "there is no $tests/coll/testlist.in"
-cd "$dir" || exit 1
-case $abi in
-  ompi) launcher=mpirun.openmpi compiler=mpicc.openmpi fortran=mpifort.openmpi ;;
-  *) launcher=mpiexec.mpich compiler=mpicc.mpich fortran=mpifort.mpich ;;
-esac
-if [ -n "$prefix" ]; then
-  launcher=$prefix/bin/mpiexec
-  wrapper=$prefix/bin/mpicc
-  fortran=$prefix/bin/mpifort
-  [ "$abi" != abi ] || wrapper=$wrapper"_abi"
-  [ ! -x "$wrapper" ] || compiler=$wrapper
-  [ -x "$fortran" ] || [ ! -f "$prefix/lib/libmpifort.so.12" ] || fortran=mpifort.mpich
-  export I_MPI_ROOT="$prefix" # from PyPI, Intel MPI's compiler wrapper does not know its folder
-  mkdir lib
-  # Debian's MPICH has a name of its own for the libraries.
-  for library in mpi.so.12 mpifort.so.12; do
-    [ ! -f "$prefix/lib/lib$library" ] ||
-      ln -s "$prefix/lib/lib$library" "lib/lib$(echo $library | sed 's/^mpi/mpich/')"
-  done
-  export LD_LIBRARY_PATH="$dir/lib:$prefix/lib"
-fi
-export COLL_TUNE=builtin COLL_MPI_SERVE="${COLL_MPI_SERVE-always}" COLL_MPI_STATS=1
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
+find_mpi "$use_mpi_abi" "$use_mpi_layers" "$use_mpi_prefix"
+export COLL_MPI_SERVE="${COLL_MPI_SERVE-always}" COLL_MPI_STATS=1
 
 # What configure would find.
 cat >mpitestconf.h <<END
@@ -133,13 +112,14 @@ compile() {
   esac 2>err
 }
 
-# run RANKS COMMAND...: whether a test of MPICH says that it found no errors. start is empty, or
-# coll-mpi.
+# run RANKS COMMAND...: whether a test of MPICH says that it found no errors; 124 if it has not
+# ended. start is empty, or coll-mpi.
 run() {
   ranks=$1
   shift
   # shellcheck disable=SC2086
-  timeout 60 $start "$launcher" -n "$ranks" "$@" >out 2>err </dev/null && grep -q 'No Errors' out
+  timeout "${limit_s:-60}" $start "$launcher" -n "$ranks" "$@" >out 2>err </dev/null || return
+  grep -q 'No Errors' out
 }
 
 # The programs that the testlists leave to other lists, or forget, have lines of ours. @largetest@
@@ -167,7 +147,7 @@ while read -r name rest <&3; do
   tap_skip "$name $rest" "it needs more memory than a test may take"
 done 3<large
 
-: >served
+: >statistics
 while read -r folder name ranks rest <&3; do
   case " $* " in "  " | *" $name "*) ;; *) continue ;; esac
   words=$(echo "$rest" | tr ' ' '\n' | sed -n 's/^arg=//p')
@@ -177,42 +157,29 @@ while read -r folder name ranks rest <&3; do
     continue
   fi
   # shellcheck disable=SC2086
-  if start="$layers/coll-mpi" run "$ranks" "./$name" $words; then
+  if run "$ranks" "./$name" $words; then
     ok "$name $ranks $rest"
-    awk -v folder="$folder" '$2 ~ /^MPI_/ {print folder, $2, $4}' err >>served
+    keep_statistics "$folder"
   else
-    mv out out.layer
-    mv err err.layer
-    if start='' run "$ranks" "./$name" $words; then
-      sed 's/^/# /' out.layer err.layer | head -20
-      false
-      ok "$name $ranks $rest"
-    else
-      tap_skip "$name $ranks $rest" "it fails without the layer too"
-    fi
+    start='' excused "$name $ranks $rest" run "$ranks" "./$name" $words
   fi
 done 3<of_part
 
-# check_served WHAT CONDITION: that calls were served, in the lines of `served` for which CONDITION
-# (of awk) holds. In a part of the tests, only counts them.
-check_served() {
-  count=$(awk "$2 {n += \$3} END {print n + 0}" served)
-  if [ "$parts" -gt 1 ] || [ "$chosen" -gt 0 ]; then
-    echo "# served, $1: $count"
-  else
-    [ "$count" -gt 0 ]
-    ok "calls are served, $1: $count"
-  fi
-}
-
-chosen=$#
-for verb in Allgather Allgatherv Allreduce Alltoall Alltoallv Barrier Bcast Gather Gatherv Reduce \
-  Reduce_scatter Reduce_scatter_block Scatter Scatterv; do
-  check_served "MPI_$verb" "\$2 == \"MPI_$verb\""
-  check_served "MPI_I$(echo $verb | tr '[:upper:]' '[:lower:]')" \
-    "\$2 == \"MPI_I$(echo $verb | tr '[:upper:]' '[:lower:]')\""
-done
+# A part of the tests need not call every verb.
+figure_served
+if [ "$parts" -gt 1 ] || [ $# -gt 0 ]; then
+  sed 's/^/# statistics: /' statistics
+  tap_end
+  exit
+fi
+for verb in $verbs; do each_served "$verb" "$(nonblocking "$verb")"; done
 for folder in f77 f90 f08; do
-  ! command -v "$fortran" >/dev/null || check_served "by $folder" "\$1 == \"$folder\""
+  if [ -z "$fortran" ] || ! command -v "$fortran" >/dev/null; then
+    tap_skip "calls of $folder" "there is no compiler for Fortran"
+    continue
+  fi
+  counts=$(calls_of $folder .)
+  [ "${counts% *}" -gt 0 ]
+  ok "calls of $folder are served: ${counts% *}"
 done
 tap_end

@@ -4,16 +4,8 @@
 # rest. Prints TAP.
 # Usage: sample.sh ompi|mpich|abi FOLDER_OF_LAYERS FOLDER_OF_PROGRAMS LOOP_SOURCE [PREFIX]
 # LOOP_SOURCE is bench/mpilayer/loop.c; PREFIX as of layer.sh.
-layers=$(realpath "$2")
-programs=$(realpath "$3")
-loop=$(realpath "$4")
-prefix=${5:+$(realpath "$5")}
-source=$(realpath "$(dirname "$0")")
-. "$source/../../harness/tap.sh"
-tap_begin
-. "$source/under_mpi.sh"
-fakes=$programs
-use_mpi "$1" "$layers" "$programs" "$prefix" "$source/shapes.c" "$source/scarce.c" "$loop"
+. "$(dirname "$0")/under_mpi.sh"
+use_mpi "$1" "$2" "$3" "${5-}" "$source/shapes.c" "$source/scarce.c" "$4"
 
 export COLL_MPI_STATS=1
 for mode in always measured; do
@@ -22,20 +14,21 @@ for mode in always measured; do
     # It chooses its algorithm by the size of the rank's own type times all ranks' counts.
     tap_skip "ranks describe the same data in different ways, $mode" \
       "Open MPI hangs in MPI_Allgatherv of different types, also without the layer"
-  else
-    with_layer 3 shapes 1800 && grep -q 'shapes ends' out && served Gatherv && served Scatterv
+  elif with_layer 3 shapes 1800 && grep -q 'shapes ends' out && served Gatherv && served Scatterv
+  then
+    true
     ok "ranks describe the same data in different ways, $mode"
+  else
+    excused "ranks describe the same data in different ways, $mode" without_layer 3 shapes 1800
   fi
-  COLL_MPI_STATS=0 with_layer 2 scarce && grep -q 'scarce ends' out
-  ok "a rank without memory: no rank waits for ever, $mode"
+  if COLL_MPI_STATS=0 with_layer 2 scarce && grep -q 'scarce ends' out; then
+    true
+    ok "a rank without memory: no rank waits for ever, $mode"
+  else
+    what=MPI_ERRORS_RETURN \
+      excused "a rank without memory: no rank waits for ever, $mode" without_layer 2 scarce returns
+  fi
 done
-
-# calls_of VERB: how many calls of it the statistics in err count as served, and as passed.
-calls_of() {
-  awk -v verb="MPI_$1" '
-    $2 == verb {served += $4; passed += $5}
-    END {print served + 0, passed + 0}' err
-}
 
 # With no time to spend, the loop makes 76 calls of a verb and size: 64 to warm up, 4 to find out
 # how long they take, and 8 batches of one.
@@ -48,7 +41,7 @@ all_counted() {
   for name in $1; do
     calls=$((2 * row_calls))
     case $name in *arrier) calls=$row_calls ;; esac
-    counts=$(calls_of "$name")
+    counts=$(calls_of . "MPI_$name")
     served=${counts% *}
     passed=${counts#* }
     echo "MPI_$name: $served served, $passed passed" >>out
@@ -61,10 +54,12 @@ nonblocking_verbs=$(for verb in $verbs; do nonblocking "$verb"; done)
 words=$(echo $verbs $nonblocking_verbs | tr '[:upper:] ' '[:lower:],')
 # run_loop: whether it ends well and has printed a row for each verb and size.
 run_loop() {
-  with_layer 2 loop 0 "$words" $sizes && [ "$(grep -c . out)" -eq $((2 * (13 * 2 + 1))) ]
+  with_layer 2 loop 0 "$words" $sizes && [ "$(grep -c . out)" -eq $((2 * (13 * 2 + 1))) ] &&
+    : >statistics && keep_statistics loop
 }
 COLL_MPI_SERVE=always run_loop && all_counted "$verbs $nonblocking_verbs" '[ $passed -eq 0 ]'
 ok "OSU's loop: each call of each verb is served, blocking and not"
+figure_served
 # The first block of a trial is served, and the next two pass.
 COLL_MPI_SERVE=measured run_loop &&
   all_counted "$verbs" '[ $served -gt 0 ] && [ $passed -gt 0 ]' &&
@@ -74,7 +69,7 @@ ok "OSU's loop while the layer measures: each call is counted"
 # refused LIBRARY WORDS: whether the layer of this MPI ends a program with the MPI of that file with
 # these words and the exit code 1.
 refused() {
-  LD_PRELOAD="$layers/libcoll-mpi-$abi.so" "$fakes/$1" >out 2>err
+  LD_PRELOAD="$layers/libcoll-mpi-$abi.so" "$built/$1" >out 2>err
   [ $? -eq 1 ] && grep -q "libcoll: libcoll-mpi-$abi.so.*$2" err && [ ! -s out ]
 }
 refused other_mpi "another MPI (Another MPI 1.0): start the program with coll-mpi"
