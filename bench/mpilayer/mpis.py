@@ -1,6 +1,7 @@
 """MPIs on this machine, how to compile and start the program that is measured under them."""
 import collections
 import os
+import re
 import shutil
 import subprocess
 
@@ -57,14 +58,24 @@ def find_debian(suffix):
 
 def find_folder(folder):
     """An MPI of its own folder with bin and lib, as pip installs them."""
+    folder = os.path.abspath(folder)
     launcher, compiler = (os.path.join(folder, "bin", name) for name in ("mpiexec", "mpicc"))
     if not os.path.exists(launcher):
         raise Trouble("there is no %s" % launcher)
     version, layer = describe(launcher)
-    environment = OPENMPI_ENVIRONMENT if layer == "ompi" else {}
-    return Mpi(os.path.basename(os.path.normpath(folder)), version, layer,
+    # From PyPI, Intel MPI's compiler wrapper does not know its folder.
+    environment = OPENMPI_ENVIRONMENT if layer == "ompi" else {"I_MPI_ROOT": folder}
+    return Mpi(name_of(folder, version), version, layer,
                compiler if os.path.exists(compiler) else None, launcher,
                os.path.join(folder, "lib"), environment)
+
+
+def name_of(folder, version):
+    """That of the folder, and with the first number of the version where Debian's has it: openmpi-5
+    is a folder openmpi."""
+    name = os.path.basename(folder)
+    number = re.search(r"\d+", version)
+    return "%s-%s" % (name, number.group()) if name in SUFFIXES and number else name
 
 
 def find(word):
@@ -87,7 +98,8 @@ def compile_program(mpi, others, source, folder):
                       "programs for it" % mpi.version)
     program = os.path.join(folder, mpi.name)
     run = subprocess.run([lenders[0].compiler, "-O2", "-o", program, source], capture_output=True,
-                         text=True, check=False)
+                         text=True, check=False,
+                         env=dict(os.environ, **lenders[0].environment))
     if run.returncode != 0:
         raise Trouble("%s does not compile %s: %s" % (lenders[0].compiler, source, run.stderr))
     return program

@@ -1,16 +1,23 @@
 """What was measured as a table, as a plot and in words. A row is
 
     {"mpi": "openmpi", "verb": "allreduce", "bytes": 8, "way": "libcoll" or "MPI" or None,
-     "times_us": {"old": [one per round, without the layer], "new": [with it], "copy": [without]}}
+     "times_us": {"old": [one per round, without the layer], "new": [with it], "copy": [without],
+                  "collbench": [libcoll without an MPI; not in every row]}}
 
 and is judged with the statistics of bench/ab (abtest/verdict.py)."""
 import re
+import statistics
 
 from abtest import plot, table as abtable, verdict
 from abtest.rows import short_size
 from comparison import machine, table
 
 SPEED_MIN = 1 / 1.05  # no row may be slower by more than 5 %
+COLLBENCH = "collbench"
+AS_FAST_BYTES = 32768  # rows from here on are to take what collbench takes, times AS_FAST_MAX;
+AS_FAST_MAX = 1.10
+ROOTED = ("bcast", "gather", "reduce", "scatter")  # or this, as calls overlap in collbench
+ROOTED_AS_FAST_MAX = 1.25
 IRREGULAR = ("alltoallv", "gatherv", "scatterv")  # the layer has one choice for all sizes
 STATISTICS = re.compile(r"^libcoll: MPI_(\w+)\s+(\w+)\s+(\d+)\s+(\d+)", re.MULTILINE)
 
@@ -65,6 +72,26 @@ def lost(found):
     return [row for row, judgement in found if judgement and judgement.verdict == verdict.LOST]
 
 
+def against_collbench(row):
+    """The Estimate of the time with the layer / that of collbench; None without the latter."""
+    times = row["times_us"]
+    return verdict.estimate([new / own for new, own in zip(times["new"], times.get(COLLBENCH, []))])
+
+
+def has_to_be_as_fast(row):
+    return row["bytes"] >= AS_FAST_BYTES and row["verb"] not in IRREGULAR
+
+
+def is_behind(row):
+    ratio = against_collbench(row)
+    return (has_to_be_as_fast(row) and ratio is not None and ratio.low is not None and
+            ratio.low > (ROOTED_AS_FAST_MAX if row["verb"] in ROOTED else AS_FAST_MAX))
+
+
+def behind(found):
+    return [row for row, _ in found if is_behind(row)]
+
+
 # ---- showing -------------------------------------------------------------------------------------
 
 def head_lines(document):
@@ -81,19 +108,23 @@ def head_lines(document):
 
 
 def table_lines(found):
-    yield "%-22s %8s  %9s  %9s  %21s  %21s  %7s" % (
-        "", "", "without", "with", "without / with", "A/A", "")
-    yield "%-22s %8s  %9s  %9s  %6s  %13s  %6s  %13s  %7s" % (
-        "verb", "bytes", "(us)", "(us)", "", "95 % interval", "", "95 % interval", "way")
+    yield "%-22s %8s  %9s  %9s  %9s  %21s  %21s  %21s  %7s" % (
+        "", "", "without", "with", "collbench", "without / with", "A/A", "with / collbench", "")
+    yield "%-22s %8s  %9s  %9s  %9s  %6s  %13s  %6s  %13s  %6s  %13s  %7s" % (
+        "verb", "bytes", "(us)", "(us)", "(us)", *3 * ("", "95 % interval"), "way")
     for row, judgement in found:
         line = "%-22s %8s  " % (row["verb"], short_size(row["bytes"]) if row["bytes"] else "")
         if judgement is None:
             yield line + "not measured"
             continue
-        yield (line + "%9s  %9s  %s  %s  %7s  %s" % (
+        own = row["times_us"].get(COLLBENCH)
+        ratio = against_collbench(row)
+        yield (line + "%9s  %9s  %9s  %s  %s  %21s  %7s  %s%s" % (
             table.time_text(judgement.old_us), table.time_text(judgement.new_us),
+            table.time_text(statistics.median(own)) if own else "",
             abtable.speed_text(judgement.speed), abtable.speed_text(judgement.same),
-            row["way"] or "", judgement.verdict)).rstrip()
+            abtable.speed_text(ratio) if ratio else "", row["way"] or "", judgement.verdict,
+            "  BEHIND" if is_behind(row) else "")).rstrip()
 
 
 def summary_line(found):
@@ -105,9 +136,13 @@ def summary_line(found):
               for kind in (verdict.LOST, verdict.GAINED)}
     unsure = sum(judgement.verdict == verdict.EVEN and judgement.speed.low < SPEED_MIN
                  for judgement in judged)
-    return "%s: of %d rows, %d are slower by over 5 %%, %d faster by over 5 %%, %d undecided" % (
-        "FAIL" if counts[verdict.LOST] else "PASS", len(judged), counts[verdict.LOST],
-        counts[verdict.GAINED], unsure)
+    slow = len(behind(found))
+    asked = sum(has_to_be_as_fast(row) and bool(against_collbench(row)) for row, _ in found)
+    return "%s: of %d rows, %d are slower by over 5 %%, %d faster by over 5 %%, %d undecided%s" % (
+        "FAIL" if counts[verdict.LOST] or slow else "PASS", len(judged), counts[verdict.LOST],
+        counts[verdict.GAINED], unsure,
+        "; of %d blocking ones of 32 KiB or more, %d are behind collbench" % (
+            asked, slow) if asked else "")
 
 
 def text_of(document, found):
