@@ -98,8 +98,9 @@ if command -v "$fortran" >/dev/null; then
 fi
 
 # compile FOLDER NAME: the program of that name; in coll, those that begin with nb are others in
-# non-blocking form.
-compile() {
+# non-blocking form. The linker must not find the libraries of an MPI that borrows the compiler.
+compile() (
+  unset LD_LIBRARY_PATH
   case $1 in
     f77) "$fortran" -w -O1 -fallow-argument-mismatch "$tests/f77/coll/$2.f" mtest_f77.o -o "$2" ;;
     f*) "$fortran" -w -O1 -fallow-argument-mismatch "$tests/$1/coll/$2.f90" "mtest_$1.o" -o "$2" ;;
@@ -110,7 +111,7 @@ compile() {
       esac
       ;;
   esac 2>err
-}
+)
 
 # run RANKS COMMAND...: whether a test of MPICH says that it found no errors; 124 if it has not
 # ended. start is empty, or coll-mpi.
