@@ -14,11 +14,14 @@ missing() {
   code=1
 }
 
-# The source of a package, with settings of apt of its own: most systems do not list sources.
+# The source of a package, from where this Debian 12 has its packages, with settings of apt of its
+# own: most systems do not list sources.
 get_source() {
   apt=$folder/apt
+  from=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Codename: bookworm' \
+    'Component: main' | head -n 1)
   mkdir -p "$apt/lists/partial" &&
-    echo 'deb-src http://deb.debian.org/debian bookworm main' >"$apt/sources.list" || return
+    echo "deb-src $from bookworm main" >"$apt/sources.list" || return
   set -- -o Dir::Etc::sourcelist="$apt/sources.list" -o Dir::Etc::sourceparts=/dev/null \
     -o Dir::State::lists="$apt/lists" -o APT::Sandbox::User=root
   apt-get "$@" update && apt-get "$@" --only-source source mpich &&
