@@ -2,9 +2,10 @@
 #include "op_parts.h"
 
 #include <criterion/criterion.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "libtrain/norms.h"
 
 part_t part_of(int total, int parts, int index) {
   int first = total * index / parts;
@@ -51,13 +52,8 @@ static double unit_of(train_dtype_t dtype) {
 
 void parts_check_floats(const char *what, train_dtype_t dtype, double units, const float *got,
                         const float *expected, size_t count) {
-  double squares = 0, expected_squares = 0;
-  for (size_t i = 0; i < count; i++) {
-    double difference = (double)got[i] - (double)expected[i];
-    squares += difference * difference;
-    expected_squares += (double)expected[i] * (double)expected[i];
-  }
-  double error = sqrt(squares), bound = units * unit_of(dtype) * sqrt(expected_squares);
+  double error = norm_of_difference(got, expected, count);
+  double bound = units * unit_of(dtype) * norm_of(expected, count);
   cr_assert(error <= bound, "%s, %s: the norm of the difference is %g, allowed are %g",
             train_dtype_name(dtype), what, error, bound); /* NaN fails */
 }

@@ -3,12 +3,12 @@
  * rank; the same bits with recomputation and threads; layouts of parts with some of the experts.
  */
 #include <criterion/criterion.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/status.h"
 #include "libtrain/model/model.h"
+#include "libtrain/norms.h"
 #include "reference.h"
 
 #define SEQUENCES 3
@@ -93,9 +93,8 @@ static void check_tensor(fixture_t *f, const train_tensor_t *tensor) {
   float *values = (float *)f->arena.parameters + tensor->offset;
   const float *gradients = f->arena.gradients + tensor->offset;
   size_t count = train_tensor_count(tensor);
-  double squares = 0, ends[2];
-  for (size_t i = 0; i < count; i++) squares += (double)gradients[i] * (double)gradients[i];
-  float norm = (float)sqrt(squares), center[count];
+  double ends[2];
+  float norm = (float)norm_of(gradients, count), center[count];
   memcpy(center, values, sizeof center);
   for (int end = 0; end < 2; end++) {
     float step = (end == 0 ? h : -h) / norm;

@@ -6,20 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static double norm_of(const float *values, size_t count) {
-  double sum = 0;
-  for (size_t i = 0; i < count; i++) sum += (double)values[i] * (double)values[i];
-  return sqrt(sum);
-}
-
-static double distance(const float *a, const float *b, size_t count) {
-  double sum = 0;
-  for (size_t i = 0; i < count; i++) {
-    double difference = (double)a[i] - (double)b[i];
-    sum += difference * difference;
-  }
-  return sqrt(sum);
-}
+#include "libtrain/norms.h"
 
 /* Relative, and of weights absolute. */
 typedef struct tolerances {
@@ -51,7 +38,7 @@ static void compare_tensor(const char *text, const train_tensor_t *tensor,
   size_t at = tensor->offset, count = train_tensor_count(tensor);
   bool qkv_bias = tensor->rows == 1 && strstr(tensor->name, "c_attn.bias") != NULL;
   double norm = norm_of(expected->gradients + at, count);
-  double apart = distance(got->gradients + at, expected->gradients + at, count);
+  double apart = norm_of_difference(got->gradients + at, expected->gradients + at, count);
   cr_assert(apart <= 1e-6 * norm, "%s: the gradient of %s is %.2e of its norm apart", text,
             tensor->name, apart / norm);
   for (size_t i = 0; i < count; i++) {

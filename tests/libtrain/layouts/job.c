@@ -420,7 +420,7 @@ void layout_worker_close(layout_worker_t *worker) {
 static int body(party_rank_t *party) {
   layout_worker_t worker = {.job = party->context};
   int failed = layout_worker_open(party, &worker);
-  if (failed == 0) failed = train(&worker);
+  if (failed == 0) failed = worker.job->work(&worker);
   PARTY_OK(coll_barrier(party->comm, NULL));
   layout_worker_close(&worker);
   return failed;
@@ -456,20 +456,20 @@ static layout_outcome_t create_outcome(const layout_trial_t *trial) {
   return outcome;
 }
 
-layout_outcome_t layout_run(const layout_trial_t *trial, party_body_t rank) {
+layout_outcome_t layout_run(const layout_trial_t *trial, layout_work_t work) {
   layout_outcome_t outcome = create_outcome(trial);
-  const layout_job_t job = {.trial = trial, .outcome = &outcome};
+  const layout_job_t job = {.trial = trial, .outcome = &outcome, .work = work};
   harness_result_t result;
   char text[200];
   int ranks =
       at_least_1(trial->dp) * at_least_1(trial->tp) * at_least_1(trial->cp) * at_least_1(trial->pp);
-  cr_assert(party_threads(ranks, TIMEOUT_MS, rank, (void *)&job, &result), "%s: %s",
+  cr_assert(party_threads(ranks, TIMEOUT_MS, body, (void *)&job, &result), "%s: %s",
             layout_trial_text(trial, text), result.text);
   return outcome;
 }
 
 layout_outcome_t layout_train(const layout_trial_t *trial) {
-  return layout_run(trial, body);
+  return layout_run(trial, train);
 }
 
 void layout_outcome_free(layout_outcome_t *outcome) {

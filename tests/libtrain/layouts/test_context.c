@@ -1,9 +1,9 @@
 /* What context ranks send and how much memory they need, and narrow precisions among them. */
 #include <criterion/criterion.h>
-#include <math.h>
 
 #include "libtrain/layouts/job.h"
 #include "libtrain/model/model.h"
+#include "libtrain/norms.h"
 
 /* ---- bytes ---- */
 
@@ -77,14 +77,10 @@ Test(layout_context, memory_falls_with_the_ranks) {
 
 /* ---- precision ---- */
 
+/* Of the gradients, relative to their norm in b. */
 static double distance(const layout_outcome_t *a, const layout_outcome_t *b) {
-  double sum = 0, norm = 0;
-  for (size_t i = 0; i < a->layout->parameter_count; i++) {
-    double difference = (double)a->gradients[i] - (double)b->gradients[i];
-    sum += difference * difference;
-    norm += (double)b->gradients[i] * (double)b->gradients[i];
-  }
-  return sqrt(sum / norm);
+  size_t count = b->layout->parameter_count;
+  return norm_of_difference(a->gradients, b->gradients, count) / norm_of(b->gradients, count);
 }
 
 /* `exact` and `narrow` are of one rank. */

@@ -10,6 +10,7 @@
 #include <math.h>
 
 #include "libtrain/layouts/job.h"
+#include "libtrain/norms.h"
 
 #define STEPS 4
 #define ROUNDING 0x1p-9
@@ -57,20 +58,12 @@ static void check_losses(const char *text, const layout_trial_t *trial, const la
   }
 }
 
-static double distance(const float *a, const float *b, size_t count) {
-  double squares = 0;
-  for (size_t i = 0; i < count; i++) {
-    double difference = (double)a[i] - (double)b[i];
-    squares += difference * difference;
-  }
-  return sqrt(squares);
-}
-
 /* Gradients of stage 3 are also those of rounded weights. What was rounded is not exact. */
 static void check_gradients(const char *text, const layout_trial_t *trial,
                             const layout_outcome_t *got, const layout_outcome_t *expected) {
   size_t count = expected->layout->parameter_count;
-  double apart = distance(got->gradients, expected->gradients, count) / expected->norms[0];
+  double apart =
+      norm_of_difference(got->gradients, expected->gradients, count) / expected->norms[0];
   double tolerance = gradient_error(trial) + (trial->zero == 3 ? 8 * ROUNDING : 0);
   cr_assert(apart <= tolerance + 1e-6, "%s: gradients are %.1e apart, allowed are %.1e", text,
             apart, tolerance);
@@ -122,7 +115,7 @@ static void check_asynchronous(layout_trial_t trial) {
   layout_outcome_t narrow = layout_train(&trial);
   layout_trial_text(&trial, text);
   check_losses(text, &trial, &narrow, &wide);
-  double apart = distance(narrow.weights, wide.weights, wide.layout->parameter_count);
+  double apart = norm_of_difference(narrow.weights, wide.weights, wide.layout->parameter_count);
   cr_assert(apart > 0, "%s: nothing was rounded", text);
   layout_outcome_free(&wide);
   layout_outcome_free(&narrow);

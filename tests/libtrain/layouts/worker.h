@@ -12,13 +12,20 @@
 #define LAYOUT_BALANCE 0.01f
 #define LAYOUT_Z 0.001f
 
+typedef struct layout_worker layout_worker_t;
+
+/* What a rank does between layout_worker_open and layout_worker_close. 0, or what harness_fail
+ * returns. */
+typedef int (*layout_work_t)(layout_worker_t *worker);
+
 /* The context of the ranks' body. */
 typedef struct layout_job {
   const layout_trial_t *trial;
   layout_outcome_t *outcome; /* may be NULL */
+  layout_work_t work;        /* of layout_run */
 } layout_job_t;
 
-typedef struct layout_worker {
+struct layout_worker {
   const layout_job_t *job;
   train_mesh_t *mesh;
   train_ranks_t ranks;
@@ -31,10 +38,10 @@ typedef struct layout_worker {
   double losses[LAYOUT_STEPS_MAX];    /* this rank's parts, of an asynchronous schedule */
   int32_t *evaluated;                 /* tokens and targets of a batch */
   uint64_t wired[TRAIN_TRAFFIC_AXES]; /* in this step */
-} layout_worker_t;
+};
 
-/* Runs the ranks of the trial, whose context is a layout_job_t. A failure of one fails the test. */
-layout_outcome_t layout_run(const layout_trial_t *trial, party_body_t rank);
+/* Runs the ranks of the trial, of which each does the work. A failure of one fails the test. */
+layout_outcome_t layout_run(const layout_trial_t *trial, layout_work_t work);
 
 /* Creates all that the rank has, with the weights to begin with. worker->job is set by the caller;
  * to be closed also after a failure. */
