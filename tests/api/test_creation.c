@@ -1,12 +1,12 @@
 /*
  * Communicators that one thread makes: several ranks in a group, and without blocking.
  */
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
 
 #include "creation.h"
+#include "harness/thread_call.h"
 
 /* As programs of NCCL do: all ranks of one process, by one thread. */
 Test(creation, of_several_ranks_in_a_group) {
@@ -195,22 +195,12 @@ Test(creation, is_finalized_while_it_is_destroyed) {
   destroy(comms, 2);
 }
 
-typedef struct worker {
-  pthread_t thread;
-  coll_comm_t comm;
-  coll_status_t status;
-} worker_t;
-
-static void *finalize_in_thread(void *context) {
-  worker_t *worker = context;
-  worker->status = coll_comm_finalize(worker->comm);
-  return NULL;
+static coll_status_t make_finalize(void *comm) {
+  return coll_comm_finalize(comm);
 }
 
-static void *call_in_thread(void *context) {
-  worker_t *worker = context;
-  worker->status = coll_barrier(worker->comm, NULL);
-  return NULL;
+static coll_status_t make_barrier(void *comm) {
+  return coll_barrier(comm, NULL);
 }
 
 static void note_wait(void *waits) {
@@ -218,14 +208,13 @@ static void note_wait(void *waits) {
 }
 
 /* Rank 0 is in a call for which its peer never comes; then a thread of it finalizes. */
-static void start_stuck(worker_t *stuck, worker_t *finalizer, coll_comm_t comm) {
+static void start_stuck(thread_call_t *stuck, thread_call_t *finalizer, coll_comm_t comm) {
   static _Atomic bool waits;
   atomic_store(&waits, false);
   OK(coll_comm_set_progress(comm, note_wait, &waits));
-  stuck->comm = finalizer->comm = comm;
-  pthread_create(&stuck->thread, NULL, call_in_thread, stuck);
+  thread_call_start(stuck, make_barrier, comm);
   while (!atomic_load(&waits)) nap_ms(1);
-  pthread_create(&finalizer->thread, NULL, finalize_in_thread, finalizer);
+  thread_call_start(finalizer, make_finalize, comm);
   while (coll_comm_error(comm) == COLL_OK) nap_ms(1);
 }
 
@@ -233,7 +222,7 @@ static void start_stuck(worker_t *stuck, worker_t *finalizer, coll_comm_t comm) 
 static void finalize_in_two_threads(int blocking, bool has_split, bool aborts) {
   const coll_comm_config_t config = config_of(0);
   coll_comm_t comms[2], children[2];
-  worker_t stuck, finalizer;
+  thread_call_t stuck, finalizer;
   make(comms, 2, blocking);
   for (int r = 0; has_split && r < 2; r++) {
     IS(coll_comm_split(comms[r], 0, 0, &config, &children[r]), COLL_IN_PROGRESS);
@@ -245,10 +234,8 @@ static void finalize_in_two_threads(int blocking, bool has_split, bool aborts) {
   if (aborts) IS(await(comms[0]), COLL_ERROR_RANK_LOST);
   if (aborts) IS(await_failure(comms[1]), COLL_ERROR_RANK_LOST); /* before it finds a mismatch */
   OK(coll_comm_destroy(comms[0]));
-  pthread_join(stuck.thread, NULL);
-  pthread_join(finalizer.thread, NULL);
-  cr_assert_eq(stuck.status, COLL_ERROR_RANK_LOST);
-  cr_assert_eq(finalizer.status, blocking ? COLL_OK : COLL_IN_PROGRESS);
+  IS(thread_call_join(&stuck), COLL_ERROR_RANK_LOST);
+  IS(thread_call_join(&finalizer), blocking ? COLL_OK : COLL_IN_PROGRESS);
   OK(coll_comm_destroy(comms[1]));
   if (has_split) destroy(children, 2);
 }
@@ -276,29 +263,25 @@ Test(creation_failure, is_found_by_finalize) {
   for (int i = 0; i < 4; i++) find_by_finalize(i % 2, i / 2);
 }
 
-static void *fail_in_thread(void *context) {
-  worker_t *worker = context;
-  worker->status = coll_comm_size(NULL, NULL);
+static coll_status_t fail(void *comm) {
+  coll_status_t status = coll_comm_size(NULL, NULL);
   says("NULL");
-  while (*coll_last_error(worker->comm) == '\0' || strstr(coll_last_error(worker->comm), "NULL")) {
-    nap_ms(1);
-  }
-  cr_assert_not_null(strstr(coll_last_error(worker->comm), "send"));
+  while (*coll_last_error(comm) == '\0' || strstr(coll_last_error(comm), "NULL")) nap_ms(1);
+  cr_assert_not_null(strstr(coll_last_error(comm), "send"));
   says("NULL"); /* the thread's own text is as before */
-  return NULL;
+  return status;
 }
 
 /* The communicator has it when it is finalized, for any thread. */
 Test(creation_failure, has_a_text_when_finalized) {
   coll_comm_t comms[2];
-  worker_t reader;
+  thread_call_t reader;
   int32_t x = 1;
   make(comms, 2, 0);
   OK(coll_send(&x, 1, COLL_INT32, 1, comms[0], NULL));
   IS(coll_comm_finalize(comms[1]), COLL_IN_PROGRESS);
-  reader.comm = comms[1];
-  pthread_create(&reader.thread, NULL, fail_in_thread, &reader);
-  pthread_join(reader.thread, NULL);
+  thread_call_start(&reader, fail, comms[1]);
+  IS(thread_call_join(&reader), COLL_ERROR_INVALID);
   IS(coll_comm_destroy(comms[1]), COLL_ERROR_MISMATCH);
   coll_comm_destroy(comms[0]);
 }

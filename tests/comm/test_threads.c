@@ -3,7 +3,6 @@
  * them waits for may be what the peer sends only after another one's message.
  */
 #include <criterion/criterion.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -11,6 +10,7 @@
 #include "base/clock.h"
 #include "comm/comm.h"
 #include "harness/party.h"
+#include "harness/thread_call.h"
 
 #define TIMEOUT_MS 60000
 #define LARGE 4000000 /* floats; more than a send may leave unreceived, over TCP too */
@@ -28,30 +28,27 @@ static void run_everywhere(int size, party_body_t body) {
  * -----------------------------------------------------------------*/
 
 typedef struct job {
-  pthread_t thread;
+  thread_call_t call;
   coll_comm_t comm;
   float *data;
   size_t count;
   int peer;
   bool sends;
-  coll_status_t status;
 } job_t;
 
-static void *make_call(void *argument) {
-  job_t *job = argument;
-  job->status = job->sends
-                    ? coll_send(job->data, job->count, COLL_FLOAT32, job->peer, job->comm, NULL)
+static coll_status_t make_call(void *context) {
+  const job_t *job = context;
+  return job->sends ? coll_send(job->data, job->count, COLL_FLOAT32, job->peer, job->comm, NULL)
                     : coll_recv(job->data, job->count, COLL_FLOAT32, job->peer, job->comm, NULL);
-  return NULL;
 }
 
-static int begin(job_t *job) {
-  return pthread_create(&job->thread, NULL, make_call, job) == 0 ? 0 : harness_fail("no thread");
+static void begin(job_t *job) {
+  thread_call_start(&job->call, make_call, job);
 }
 
 static int end(job_t *job, coll_status_t expected) {
-  pthread_join(job->thread, NULL);
-  PARTY_REQUIRE(job->status == expected, "%s: %s", coll_status_string(job->status),
+  coll_status_t status = thread_call_join(&job->call);
+  PARTY_REQUIRE(status == expected, "%s: %s", coll_status_string(status),
                 coll_last_error(job->comm));
   return 0;
 }
@@ -95,7 +92,7 @@ static int send_beside_a_receive(party_rank_t *self) {
   float mine = (float)self->rank, got = -1;
   int next = (self->rank + 1) % self->size, before = (self->rank + self->size - 1) % self->size;
   job_t receive = {.comm = self->comm, .data = &got, .count = 1, .peer = before};
-  PARTY_TRY(begin(&receive));
+  begin(&receive);
   await_waits(self->comm);
   PARTY_OK(coll_send(&mine, 1, COLL_FLOAT32, next, self->comm, NULL));
   PARTY_TRY(end(&receive, COLL_OK));
@@ -122,7 +119,7 @@ static int receive_beside_a_send(party_rank_t *self) {
   float *large = calloc(2 * LARGE, sizeof *large), *got = large + LARGE;
   job_t send = {.comm = self->comm, .data = large, .count = LARGE, .peer = next, .sends = true};
   large[LARGE - 1] = (float)self->rank;
-  PARTY_TRY(begin(&send));
+  begin(&send);
   await_waits(self->comm);
   PARTY_OK(coll_recv(got, LARGE, COLL_FLOAT32, before, self->comm, NULL));
   PARTY_TRY(end(&send, COLL_OK));
@@ -136,8 +133,8 @@ Test(threads, receive_while_another_sends) {
 }
 
 /* Groups, of which one has to wait for the other. */
-static void *receive_from_all(void *argument) {
-  const party_rank_t *self = argument;
+static coll_status_t receive_from_all(void *context) {
+  const party_rank_t *self = context;
   static _Thread_local float got[HARNESS_RANKS_MAX];
   coll_status_t status = coll_group_start();
   for (int peer = 0; peer < self->size && status == COLL_OK; peer++) {
@@ -148,22 +145,20 @@ static void *receive_from_all(void *argument) {
   for (int peer = 0; peer < self->size && status == COLL_OK; peer++) {
     if (got[peer] != (float)peer) status = COLL_ERROR_INVALID;
   }
-  return (void *)(intptr_t)status;
+  return status;
 }
 
 static int send_group_beside_a_group(party_rank_t *self) {
   float mine = (float)self->rank;
-  pthread_t thread;
-  void *status;
-  PARTY_REQUIRE(pthread_create(&thread, NULL, receive_from_all, self) == 0, "no thread");
+  thread_call_t receives;
+  thread_call_start(&receives, receive_from_all, self);
   await_waits(self->comm);
   PARTY_OK(coll_group_start());
   for (int peer = 0; peer < self->size; peer++) {
     PARTY_OK(coll_send(&mine, 1, COLL_FLOAT32, peer, self->comm, NULL));
   }
   PARTY_OK(coll_group_end());
-  pthread_join(thread, &status);
-  PARTY_REQUIRE(status == NULL, "the group: %s", coll_status_string((int)(intptr_t)status));
+  PARTY_OK(thread_call_join(&receives));
   return check_idle(self);
 }
 
@@ -203,11 +198,11 @@ static int leave_sends_to_their_threads(party_rank_t *self) {
   if (self->rank == 0) {
     job_t first = {.comm = self->comm, .data = large, .count = LARGE, .peer = 1, .sends = true};
     job_t second = first, receive = {.comm = self->comm, .data = &small, .count = 1, .peer = last};
-    PARTY_TRY(begin(&receive));
+    begin(&receive);
     await_wait(self->comm);
-    PARTY_TRY(begin(&first));
+    begin(&first);
     await_calls(self->comm, 2);
-    PARTY_TRY(begin(&second));
+    begin(&second);
     await_calls(self->comm, 3);
     harness_barrier(); /* the message that ends the receive is sent */
     PARTY_TRY(end(&receive, COLL_OK));
@@ -239,58 +234,56 @@ Test(threads, go_on_with_what_is_left) {
 enum { THREADS = 4, MESSAGES = 100 };
 
 typedef struct talker {
-  pthread_t thread;
+  thread_call_t calls;
   const party_rank_t *self;
   int number;
   size_t count; /* floats of a message */
-  coll_status_t status;
   bool ordered;
 } talker_t;
 
 /* Sends or receives by turns of threads: the messages of one thread stay in their order. */
-static void *talk(void *argument) {
-  talker_t *talker = argument;
+static coll_status_t talk(void *context) {
+  const talker_t *talker = context;
   const party_rank_t *self = talker->self;
   int next = (self->rank + 1) % self->size;
   float *message = calloc(talker->count, sizeof *message);
-  for (int i = 0; i < MESSAGES && talker->status == COLL_OK; i++) {
+  coll_status_t status = COLL_OK;
+  for (int i = 0; i < MESSAGES && status == COLL_OK; i++) {
     message[0] = (float)talker->number;
     message[talker->count - 1] = (float)i;
-    talker->status = coll_send(message, talker->count, COLL_FLOAT32, next, self->comm, NULL);
+    status = coll_send(message, talker->count, COLL_FLOAT32, next, self->comm, NULL);
   }
   free(message);
-  return NULL;
+  return status;
 }
 
-static void *listen_to_all(void *argument) {
-  talker_t *talker = argument;
+static coll_status_t listen_to_all(void *context) {
+  talker_t *talker = context;
   const party_rank_t *self = talker->self;
   int before = (self->rank + self->size - 1) % self->size, latest[THREADS];
   float *message = calloc(talker->count, sizeof *message);
   for (int i = 0; i < THREADS; i++) latest[i] = -1;
+  coll_status_t status = COLL_OK;
   talker->ordered = true;
-  for (int i = 0; i < MESSAGES * THREADS && talker->status == COLL_OK; i++) {
-    talker->status = coll_recv(message, talker->count, COLL_FLOAT32, before, self->comm, NULL);
+  for (int i = 0; i < MESSAGES * THREADS && status == COLL_OK; i++) {
+    status = coll_recv(message, talker->count, COLL_FLOAT32, before, self->comm, NULL);
     int from = (int)message[0], number = (int)message[talker->count - 1];
     talker->ordered = talker->ordered && number == latest[from] + 1;
     latest[from] = number;
   }
   free(message);
-  return NULL;
+  return status;
 }
 
 static int talk_at_once(party_rank_t *self, size_t count) {
   talker_t talkers[THREADS + 1];
   for (int i = 0; i <= THREADS; i++) {
     talkers[i] = (talker_t){.self = self, .number = i, .count = count};
-    void *(*body)(void *) = i < THREADS ? talk : listen_to_all;
-    if (pthread_create(&talkers[i].thread, NULL, body, &talkers[i]) != 0) {
-      return harness_fail("no thread");
-    }
+    thread_call_start(&talkers[i].calls, i < THREADS ? talk : listen_to_all, &talkers[i]);
   }
-  for (int i = 0; i <= THREADS; i++) pthread_join(talkers[i].thread, NULL);
+  for (int i = 0; i <= THREADS; i++) thread_call_join(&talkers[i].calls);
   for (int i = 0; i <= THREADS; i++) {
-    PARTY_REQUIRE(talkers[i].status == COLL_OK, "%s", coll_last_error(self->comm));
+    PARTY_REQUIRE(talkers[i].calls.status == COLL_OK, "%s", coll_last_error(self->comm));
   }
   PARTY_REQUIRE(talkers[THREADS].ordered, "messages of one thread are out of order");
   return check_idle(self);
@@ -326,10 +319,10 @@ static int lose_the_peer(party_rank_t *self) {
     harness_barrier();
     raise(SIGKILL);
   }
-  PARTY_TRY(begin(&receive));
+  begin(&receive);
   await_wait(self->comm);
-  PARTY_TRY(begin(&first));
-  PARTY_TRY(begin(&second));
+  begin(&first);
+  begin(&second);
   await_calls(self->comm, 3);
   harness_barrier();
   PARTY_TRY(end(&receive, COLL_ERROR_RANK_LOST));
@@ -361,16 +354,15 @@ static int make_a_call_that_does_not_fit(party_rank_t *self) {
     PARTY_REQUIRE(status != COLL_OK, "two numbers were received");
     return 0;
   }
-  PARTY_TRY(begin(&receive));
+  begin(&receive);
   await_wait(self->comm);
   coll_status_t status = coll_send(&number, 1, COLL_FLOAT32, 1, self->comm, NULL);
   harness_barrier();
-  pthread_join(receive.thread, NULL);
+  coll_status_t received = thread_call_join(&receive.call);
   /* a small message may have been sent before the peer looks at it */
   PARTY_REQUIRE(status == COLL_OK || status == COLL_ERROR_MISMATCH, "the send: %s",
                 coll_status_string(status));
-  PARTY_REQUIRE(receive.status == COLL_ERROR_MISMATCH, "the receive: %s",
-                coll_status_string(receive.status));
+  PARTY_REQUIRE(received == COLL_ERROR_MISMATCH, "the receive: %s", coll_status_string(received));
   return 0;
 }
 
@@ -387,14 +379,13 @@ static int abort_all(party_rank_t *self) {
   }
   for (int i = 0; i < 3; i++) {
     jobs[i] = (job_t){.comm = self->comm, .data = &got[i], .count = 1, .peer = 1};
-    PARTY_TRY(begin(&jobs[i]));
+    begin(&jobs[i]);
   }
   await_calls(self->comm, 3);
   await_wait(self->comm);
   PARTY_OK(coll_comm_abort(self->comm));
   for (int i = 0; i < 3; i++) {
-    pthread_join(jobs[i].thread, NULL);
-    PARTY_REQUIRE(jobs[i].status == COLL_ERROR_RANK_LOST, "%s", coll_status_string(jobs[i].status));
+    PARTY_TRY(end(&jobs[i], COLL_ERROR_RANK_LOST));
   }
   harness_barrier();
   return 0;

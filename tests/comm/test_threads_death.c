@@ -4,11 +4,11 @@
  * what fails names the dead rank.
  */
 #include <criterion/criterion.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "comm/trap.h"
+#include "harness/thread_call.h"
 
 #define TIMEOUT_MS 60000
 
@@ -24,34 +24,35 @@ typedef struct death {
 
 /* ---- the exchange ---------------------------------------------------------------------------*/
 
-typedef struct side {
-  pthread_t thread;
-  coll_comm_t comm;
-  int peer;
-  bool sends;
-  coll_status_t status;
-} side_t;
-
-static void *exchange(void *argument) {
-  side_t *side = argument;
+/* Around the ring. */
+static coll_status_t send_all(void *context) {
+  const party_rank_t *self = context;
   float *data = calloc(counts[MESSAGES - 1], sizeof *data);
-  for (int i = 0; i < MESSAGES && side->status == COLL_OK; i++) {
-    side->status = side->sends
-                       ? coll_send(data, counts[i], COLL_FLOAT32, side->peer, side->comm, NULL)
-                       : coll_recv(data, counts[i], COLL_FLOAT32, side->peer, side->comm, NULL);
+  coll_status_t status = COLL_OK;
+  for (int i = 0; i < MESSAGES && status == COLL_OK; i++) {
+    status = coll_send(data, counts[i], COLL_FLOAT32, (self->rank + 1) % RANKS, self->comm, NULL);
   }
   free(data);
-  return NULL;
+  return status;
 }
 
-/* Around the ring. Returns the worse status of the two threads. */
-static coll_status_t exchange_at_once(const party_rank_t *self) {
-  side_t send = {.comm = self->comm, .peer = (self->rank + 1) % RANKS, .sends = true};
-  side_t receive = {.comm = self->comm, .peer = (self->rank + RANKS - 1) % RANKS};
-  if (pthread_create(&send.thread, NULL, exchange, &send) != 0) abort();
-  (void)exchange(&receive);
-  pthread_join(send.thread, NULL);
-  return receive.status != COLL_OK ? receive.status : send.status;
+static coll_status_t receive_all(const party_rank_t *self) {
+  float *data = calloc(counts[MESSAGES - 1], sizeof *data);
+  int peer = (self->rank + RANKS - 1) % RANKS;
+  coll_status_t status = COLL_OK;
+  for (int i = 0; i < MESSAGES && status == COLL_OK; i++) {
+    status = coll_recv(data, counts[i], COLL_FLOAT32, peer, self->comm, NULL);
+  }
+  free(data);
+  return status;
+}
+
+/* Returns the worse status of the two threads. */
+static coll_status_t exchange_at_once(party_rank_t *self) {
+  thread_call_t sends;
+  thread_call_start(&sends, send_all, self);
+  coll_status_t received = receive_all(self), sent = thread_call_join(&sends);
+  return received != COLL_OK ? received : sent;
 }
 
 /* ---- deaths ---------------------------------------------------------------------------------*/
