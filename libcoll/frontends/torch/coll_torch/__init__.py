@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import torch
 
 __version__ = built_for.VERSION
-__all__ = ["empty", "register"]
+__all__ = ["dump", "empty", "register"]
 
 
 def _minor(version):
@@ -82,6 +82,22 @@ def empty(*shape: int | Sequence[int], dtype: torch.dtype | None = None) -> torc
     """
     import torch
     return _load().empty(_extents(shape), torch.get_default_dtype() if dtype is None else dtype)
+
+
+def dump(group: object = None) -> str:
+    """A table of what each rank of a process group does: its process and whether that runs, the
+    number of its calls that are complete, the current or latest call, and the ranks that it waits
+    for. It waits for no rank, and any thread may ask, also while another one is in a call. The
+    other groups of this process are in it, too. `group` is the job's own one if it is None.
+
+        print(coll_torch.dump())
+    """
+    import torch
+    import torch.distributed as dist
+    group = group or dist.distributed_c10d._get_default_group()
+    # Before PyTorch 2.0 the process group is the backend.
+    backend_of = getattr(group, "_get_backend", lambda device: group)
+    return _load().describe(backend_of(torch.device("cpu")))
 
 
 def _devices() -> list[str]:

@@ -72,6 +72,10 @@ class Backend : public BackendBase {
   /* Waits for the calls issued on this rank; no others are possible afterwards. */
   void shutdown();
   void setTimeout(Milliseconds timeout);
+  /* The table of coll_comm_dump; empty if the group has ended. Callable from any thread. */
+  std::string describe() const {
+    return lane_->describe();
+  }
   uint64_t getSequenceNumberForGroup() override;
   void setSequenceNumberForGroup() override;
 #if COLL_TORCH_AT_LEAST(2, 10)

@@ -25,6 +25,12 @@ at::Tensor empty(const std::vector<int64_t> &shape, py::object dtype) {
   return coll_torch::empty_shared(shape, reinterpret_cast<THPDtype *>(dtype.ptr())->scalar_type);
 }
 
+std::string describe(const c10::intrusive_ptr<BackendBase> &backend) {
+  auto *own = dynamic_cast<Backend *>(backend.get());
+  TORCH_CHECK(own != nullptr, "coll: this process group is not one of backend coll");
+  return own->describe();
+}
+
 }  // namespace
 
 PYBIND11_MODULE(native, module) {
@@ -32,6 +38,8 @@ PYBIND11_MODULE(native, module) {
   module.def("create", &create, py::arg("store"), py::arg("rank"), py::arg("size"),
              py::arg("timeout_ms"), py::arg("name"), py::call_guard<py::gil_scoped_release>(),
              "The backend of a process group; see backend.h");
+  module.def("describe", &describe, py::arg("backend"), py::call_guard<py::gil_scoped_release>(),
+             "A table of what the ranks of a process group do");
   module.def("empty", &empty, py::arg("shape"), py::arg("dtype"),
              "A tensor of zeros in memory that the other ranks can map");
 }
