@@ -131,7 +131,7 @@ WorkPtr Backend::issue_on_gpu(c10d::OpType type, const char *title, const Tensor
 
 WorkPtr Backend::issue(c10d::OpType type, const char *title, const Tensors &inputs, Tensors outputs,
                        Milliseconds timeout, bool is_async, Lane::Body body) {
-  c10::Device device = common_device(inputs, outputs, title + strlen("coll:"));
+  [[maybe_unused]] c10::Device device = common_device(inputs, outputs, title + strlen("coll:"));
 #if COLL_TORCH_HAS_GPU
   if (device.is_cuda()) return issue_on_gpu(type, title, inputs, std::move(outputs), device, body);
 #endif
@@ -197,6 +197,7 @@ std::string Backend::text_of(const char *title) const {
 c10::intrusive_ptr<c10d::Backend> Backend::split(const c10::intrusive_ptr<c10d::Store> &store,
                                                  const std::vector<int> &ranks,
                                                  const c10::intrusive_ptr<Options> &options) {
+  require_process(process_);
   auto place = std::find(ranks.begin(), ranks.end(), rank_);
   if (place == ranks.end()) return nullptr;
   std::string name = options && !options->group_name.empty() ? options->group_name : name_;

@@ -41,6 +41,7 @@ static std::string oversee(c10d::Store &store, const std::string &key, int size,
 }
 
 void Backend::monitoredBarrier(const c10d::BarrierOptions &options, bool wait_all_ranks) {
+  require_process(process_); /* it has the parent's connection to the store */
   /* With the token, what an earlier group of the same name has left in the store is not found. */
   std::string prefix = "coll/monitored/" + token_ + "/";
   std::string key = prefix + std::to_string(++monitored_) + "/";
