@@ -94,6 +94,11 @@ tap_need() { command -v "$1" >/dev/null || tap_skip_all "there is no $1 (Debian:
 # figure TEXT: what was measured. No test fails for it.
 figure() { echo "# figure: $1"; }
 
+# figure_of_death: of the lines `lost after SECONDS s: SENTENCE` in the file out, the latest one.
+figure_of_death() {
+  figure "$(sed -n 's/^lost after \([0-9.]*\) s:.*/\1/p' out | sort -n | tail -n 1) s of 2 s"
+}
+
 # tap_ports COUNT: sets port to the first of so many TCP ports in a row that nobody else gets while
 # the test runs: a socket is bound to each, which listens to nobody and lets others bind, too, who
 # set SO_REUSEADDR.

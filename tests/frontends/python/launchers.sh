@@ -1,6 +1,6 @@
 #!/bin/sh
-# The package coll under each launcher that is here: a rank is killed, and the others name it within
-# 2 s. TORCHRUN may name the program of PyTorch. Prints TAP.
+# The package coll under each launcher that is here: a rank is killed, and the others name it.
+# TORCHRUN may name the program of PyTorch. Prints TAP.
 # Usage: launchers.sh PYTHON PACKAGE FOLDER_OF_COLLRUN
 python=$1
 package=$(realpath "$2")
@@ -15,12 +15,13 @@ program=$here/ranks/killed.py
 torchrun=${TORCHRUN-torchrun}
 cd "$dir" || exit 1
 
-# kills COMMAND...: whether the three other ranks say within 2 s that rank 1 died. The command may
-# fail, as a rank of it did.
+# kills COMMAND...: whether the three other ranks say that rank 1 died. The command may fail, as a
+# rank of it did.
 kills() {
   timeout 60 "$@" >out 2>err </dev/null
   [ ! -f said ] || cat said >out
-  [ "$(grep -c '^lost after [01]\.[0-9]* s: .*rank 1 .*died' out)" = 3 ] &&
+  figure_of_death
+  [ "$(grep -c '^lost after .* s: .*rank 1 .*died' out)" = 3 ] &&
     [ "$(grep -c '^checked' out)" = 3 ]
 }
 

@@ -1,6 +1,6 @@
 """The package coll for Python: runs the programs of ranks/ under collrun. Prints TAP.
 
-    test_python.py SOURCES BUILD-FOLDER LOOP-LIBRARY
+    test_python.py SOURCES BUILD-FOLDER LOOP-LIBRARY GIVEN, the library of ../given.c
 """
 import importlib.util
 import json
@@ -14,29 +14,21 @@ import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCES, BUILD, LOOP = sys.argv[1:4]
-del sys.argv[1:4]
+GIVEN = os.path.abspath(sys.argv[4])
+del sys.argv[1:5]
 sys.path.insert(0, os.path.join(SOURCES, "tests", "bench"))
+import programs  # noqa: E402
 import tap  # noqa: E402
 
 FRONTENDS = os.path.join(BUILD, "libcoll", "frontends")
 PACKAGE = os.path.join(FRONTENDS, "python")
 sys.path.insert(0, PACKAGE)
-
-
-def run(ranks, program, *arguments, timeout=100):
-    """Runs a program of ranks/, or a path, by python -m coll.run."""
-    environment = dict(os.environ, PYTHONPATH=PACKAGE,
-                       PATH=os.path.join(BUILD, "tools") + os.pathsep + os.environ["PATH"])
-    environment.pop("PYTHONUNBUFFERED", None)  # would divide lines, which ranks may mix
-    command = [sys.executable, "-m", "coll.run", "-n", str(ranks),
-               os.path.join(HERE, "ranks", program), *arguments]
-    return subprocess.run(command, env=environment, capture_output=True, text=True,
-                          timeout=timeout, check=False)
+run = programs.Programs(BUILD).run
 
 
 class Programs(unittest.TestCase):
-    def passes(self, *command):
-        done = run(*command)
+    def passes(self, *command, **variables):
+        done = run(*command, **variables)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return done.stdout
 
@@ -57,6 +49,14 @@ class Programs(unittest.TestCase):
             self.skipTest("no PyTorch")
         self.passes(2, "exchange.py", "torch")
 
+    def test_what_the_library_is_given(self):
+        self.passes(2, "addresses.py", LD_PRELOAD=GIVEN)
+
+    def test_what_the_library_is_given_of_pytorch(self):
+        if importlib.util.find_spec("torch") is None:
+            self.skipTest("no PyTorch")
+        self.passes(2, "addresses.py", "torch", LD_PRELOAD=GIVEN)
+
     def test_refusals(self):
         self.passes(2, "refusals.py")
 
@@ -70,34 +70,7 @@ class Programs(unittest.TestCase):
         print(f"# figure: a call from Python takes {figures['over_us']:.1f} us more than from C")
 
 
-class Failures(unittest.TestCase):
-    def reports_loss(self, way):
-        done = run(3, "killed.py", way)
-        self.assertEqual(done.returncode, 128 + 9, done.stderr)
-        times = re.findall(r"lost after (-?[\d.]+) s: (.*)", done.stdout)
-        self.assertEqual(len(times), 2, done.stdout + done.stderr)
-        for seconds, sentence in times:
-            self.assertLess(float(seconds), 2)
-            self.assertIn("rank 1", sentence)
-        self.assertEqual(done.stdout.count("checked"), 2)
-
-    def test_killed_rank_ends_calls(self):
-        self.reports_loss("call")
-
-    def test_killed_rank_ends_streams(self):
-        self.reports_loss("stream")
-
-    def test_killed_rank_ends_groups(self):
-        self.reports_loss("group")
-
-    def test_killed_rank_ends_splits(self):
-        self.reports_loss("split")
-
-    def test_exception_that_nobody_catches(self):
-        done = run(2, "killed.py", "exception")
-        self.assertRegex(done.stdout, "lost after .*: .*rank 1 .*(died|exit)")
-        self.assertEqual(done.returncode, 1, done.stderr)
-
+class Interrupts(unittest.TestCase):
     def interrupts(self, way):
         done = run(2, "interrupt.py", way)
         self.assertIn("interrupted", done.stdout, done.stdout + done.stderr)
@@ -181,10 +154,5 @@ class CommandLine(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    for module in ("numpy", "coll"):
-        try:
-            importlib.import_module(module)
-        except ImportError as error:
-            print("1..0 # SKIP %s has no %s: %s" % (sys.executable, module, error))
-            sys.exit(0)
+    programs.skip_without("numpy", "coll")
     tap.run()

@@ -13,7 +13,8 @@ import traceback
 LINES_SHOWN = 25
 
 os.environ.update(OMP_NUM_THREADS="1", TORCH_DEVICE_BACKEND_AUTOLOAD="0")
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.dirname(HERE)]
 import torch.distributed as dist  # noqa: E402
 import coll_torch  # noqa: E402,F401  pylint: disable=unused-import
 

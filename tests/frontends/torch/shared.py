@@ -8,6 +8,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 import coll_torch
+from job import cpu_backend
 
 
 def mapping_of(tensor):
@@ -59,7 +60,7 @@ def own_tensors(rank, size):
 
 def of_backend(rank, size):
     """PyTorch's names for it since 2.6."""
-    backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+    backend = cpu_backend()
     if not hasattr(backend, "supports_tensor_alloc"):
         return
     assert backend.supports_tensor_alloc(torch.device("cpu"))
@@ -75,7 +76,7 @@ def of_backend(rank, size):
 
 def buckets(rank, size):
     """DistributedDataParallel asks the backend for the memory of its buckets."""
-    if not hasattr(dist.group.WORLD._get_backend(torch.device("cpu")), "supports_tensor_alloc"):
+    if not hasattr(cpu_backend(), "supports_tensor_alloc"):
         return
     model = DistributedDataParallel(torch.nn.Linear(1000, 1000))
     seen = []

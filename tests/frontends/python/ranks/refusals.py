@@ -21,6 +21,16 @@ def refused(kind, *words):
         raise AssertionError("not refused: %s %s" % (kind, words))
 
 
+class OnDevice:
+    """As a tensor of a GPU says where it is."""
+
+    def __dlpack_device__(self):
+        return 2, 0
+
+    def __dlpack__(self, **_):
+        raise AssertionError("it must not be asked, which might copy")
+
+
 x = np.ones(4)
 readonly = np.ones(4)
 readonly.flags.writeable = False
@@ -28,6 +38,9 @@ readonly.flags.writeable = False
 # Arguments. Nothing is sent, and the communicator still works.
 with refused(coll.InvalidError, "read-only", "out"):
     comm.allreduce(x, out=readonly)
+for arguments in ({"x": OnDevice()}, {"x": x, "out": OnDevice()}):
+    with refused(coll.InvalidError, "is on a device", "CPU"):
+        comm.allreduce(**arguments)
 with refused(coll.InvalidError, "not C-contiguous"):
     comm.allreduce(x, out=np.ones(8)[::2])
 with refused(coll.InvalidError, "out has 3 elements, but the result has 4"):
