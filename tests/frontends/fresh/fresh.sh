@@ -12,7 +12,6 @@ ways=$*
 [ "$(id -u)" = 0 ] || tap_skip_all "only root can make a root folder"
 tap_need debootstrap debootstrap
 cd "$dir" || exit 1
-mirror=http://deb.debian.org/debian
 tap_finally unmount
 
 unmount() {
@@ -39,7 +38,7 @@ trust() {
 # fresh NAME: makes the root folder NAME.root with the sources.
 fresh() {
   root=$dir/$1.root
-  debootstrap --variant=minbase bookworm "$root" $mirror >out 2>&1 || return 1
+  debootstrap --variant=minbase bookworm "$root" >out 2>&1 || return 1
   trust
   echo 'APT::Get::Assume-Yes "true";' >"$root/etc/apt/apt.conf.d/99test"
   mkdir "$root/root/libcoll"
@@ -52,7 +51,7 @@ fresh() {
 commands() {
   awk -v words="$2" 'index($0, words) { found = 1 }
     found && /^```/ { if (inside) exit; inside = 1; next }
-    inside' "$sources/docs/$1"
+    inside { sub(/^\$ /, ""); print }' "$sources/docs/$1"
 }
 
 # installs PAGE WORDS: runs that block. The environment that it makes is that of what follows.
