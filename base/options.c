@@ -208,6 +208,10 @@ coll_status_t base_options_parse(const base_command_t *command, int argc, char *
   return COLL_OK;
 }
 
+static bool is_given(const char *text) {
+  return text != NULL && text[0] != '\0';
+}
+
 static void print_default(const base_option_t *option, FILE *out) {
   char text[24];
   switch (option->kind) {
@@ -226,7 +230,7 @@ static void print_default(const base_option_t *option, FILE *out) {
       fprintf(out, " (default %s)", option->words[*(const int *)option->value]);
       break;
     case BASE_OPTION_TEXT:
-      if (*(const char **)option->value != NULL) {
+      if (is_given(*(const char **)option->value)) {
         fprintf(out, " (default %s)", *(const char **)option->value);
       }
       break;

@@ -35,8 +35,7 @@ static coll_status_t read_one(const char *at, size_t length, const char *source,
   char *name = strchr(element, '=');
   if (name == NULL) {
     return base_fail(COLL_ERROR_INVALID,
-                     "COLL_ALGO%s is \"%.*s\" at one place: give a list such as "
-                     "allreduce=ring,broadcast=chain",
+                     "COLL_ALGO%s has \"%.*s\": give a list such as allreduce=ring,broadcast=chain",
                      source, (int)length, at);
   }
   *name++ = '\0';

@@ -16,16 +16,15 @@ static const char *const bind_words[] = {"core", "none", NULL};
 
 static const char summary[] =
     "Starts N ranks of a program on this machine, or on the hosts of --hosts, and waits for them.\n"
-    "Each rank gets RANK,\n"
-    "WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT in its environment, as\n"
-    "under torchrun. Standard input goes to rank 0. SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2,\n"
-    "Ctrl-Z and SIGCONT are forwarded to every rank. SIGQUIT (Ctrl-\\) prints a table: the state\n"
-    "of every rank, and the ranks it waits for. When a rank fails, the others have --grace-ms to\n"
-    "print their own errors and exit. Then collrun prints the same table and stops the ranks that\n"
-    "still run. Its exit code is that of the rank that failed first (128 + the signal's number if\n"
-    "a signal ended it). A wrong command line: 2; a failure of collrun: 1; program not found: "
-    "127;\n"
-    "program that cannot be executed: 126.\n"
+    "Each rank gets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT\n"
+    "in its environment, as under torchrun. Standard input goes to rank 0, on several hosts to\n"
+    "none. SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, Ctrl-Z and SIGCONT are forwarded to every\n"
+    "rank. SIGQUIT (Ctrl-\\) prints a table: the state of every rank, and the ranks it waits for.\n"
+    "When a rank fails, the others have --grace-ms to print their own errors and exit. Then\n"
+    "collrun prints the same table and stops the ranks that still run. Its exit code is that of\n"
+    "the rank that failed first (128 + the signal's number if a signal ended it). A wrong\n"
+    "command line: 2; a failure of collrun: 1; program not found: 127; program that cannot be\n"
+    "executed: 126.\n"
     "\n"
     "The usual options of mpirun are accepted: -np, -H, --host, --machinefile, -x, -genv, -wdir,\n"
     "-ppn, -npernode, --bind-to, --map-by, --tag-output, --allow-run-as-root and more.";
@@ -65,7 +64,7 @@ static coll_status_t parse(int argc, char **argv, raw_t *raw, collrun_settings_t
   collrun_mpirun_list(&raw->mpirun, &same);
   const base_option_t options[] = {
       {'n', "ranks", BASE_OPTION_INTEGER, &raw->ranks, "N",
-       "number of ranks; with hosts by default one for each of their slots", 1, COLLRUN_RANKS_MAX},
+       "number of ranks; 0: of hosts, one for each of their slots", 1, COLLRUN_RANKS_MAX},
       {0, "hosts", BASE_OPTION_TEXT, &raw->hosts, "A:N,B:N",
        "hosts, and the number of slots of each (1 if not given)"},
       {0, "hostfile", BASE_OPTION_TEXT, &raw->hostfile, "FILE",

@@ -9,6 +9,7 @@
 #include "base/names.h"
 #include "base/progress.h"
 #include "base/text.h"
+#include "base/tool.h"
 #include "tools/colltopo/colltopo.h"
 #include "topo/fabric.h"
 #include "tune/tune.h"
@@ -156,7 +157,7 @@ static double busy_share(const tune_estimate_t *estimate) {
 }
 
 static void print_head(const prediction_t *prediction) {
-  printf("# %s among %d ranks on %zu hosts, messages of up to %" PRIu64 " bytes\n",
+  printf("# %s among %d ranks on %zu hosts, cut into messages of up to %" PRIu64 " bytes\n",
          prediction->settings->collective_name, prediction->layout->size, prediction->hosts,
          prediction->settings->message_bytes);
   printf("# %10s  %-22s %12s %8s  %-22s  %s\n", "size (B)", "algorithm", "time (us)", "GB/s",
@@ -276,9 +277,10 @@ static coll_status_t predict_on(const char *file, const settings_t *settings, to
   COLL_TRY(colltopo_place(graph, settings->ranks, (topo_map_t)settings->map, &placement));
   coll_status_t status = COLL_OK;
   if (placement.layout->fabric == NULL) {
-    status = base_fail(COLL_ERROR_INVALID,
-                       "all ranks are on one host without GPUs, whose costs are measured, not "
-                       "predicted; use collbench --explain there");
+    status = base_tool_input(
+        base_fail(COLL_ERROR_INVALID,
+                  "all ranks are on one host without GPUs, whose costs are measured, not "
+                  "predicted; use collbench --explain there"));
   }
   prediction_t prediction = {.file = file,
                              .settings = settings,
@@ -298,14 +300,14 @@ int colltopo_predict(int argc, char **argv) {
   const char *file;
   const base_option_t options[] = {
       {'c', "collective", BASE_OPTION_TEXT, &settings.collective_name, "NAME",
-       "allreduce, allgather, ... (default allreduce)", 0, 0, NULL},
+       "allreduce, allgather, ...", 0, 0, NULL},
       {'n', "ranks", BASE_OPTION_INTEGER, &settings.ranks, "N",
-       "number of ranks (default one per GPU, or per host)", 1, 65536, NULL},
+       "number of ranks; 0: one per GPU, or per host", 1, 65536, NULL},
       colltopo_map_option(&settings.map),
       {0, "sizes", BASE_OPTION_TEXT, &settings.sizes_text, "LIST",
-       "bytes of a rank's larger buffer (default " DEFAULT_SIZES ")", 0, 0, NULL},
+       "bytes of a rank's larger buffer", 0, 0, NULL},
       {0, "message", BASE_OPTION_BYTES, &settings.message_bytes, "BYTES",
-       "longest message of the transport (default 1M)", 64, (int64_t)1 << 30, NULL},
+       "longest message of the transport", 64, (int64_t)1 << 30, NULL},
       {0, "all", BASE_OPTION_FLAG, &settings.all, NULL, "every algorithm, not only the chosen one",
        0, 0, NULL},
       {0, "json", BASE_OPTION_FLAG, &settings.json, NULL,

@@ -101,12 +101,11 @@ int colltopo_traffic(int argc, char **argv) {
   const char *file;
   const base_option_t options[] = {
       {'n', "ranks", BASE_OPTION_INTEGER, &settings.ranks, "N",
-       "number of ranks (default one per GPU, or per host)", 1, PLAN_RANKS_MAX, NULL},
+       "number of ranks; 0: one per GPU, or per host", 1, PLAN_RANKS_MAX, NULL},
       {'c', "collective", BASE_OPTION_TEXT, &settings.collective, "NAME",
-       "allreduce, allgather, ..., or neighbours (default two allreduces and neighbours)", 0, 0,
-       NULL},
+       "allreduce, allgather, ..., or neighbours; else two allreduces and neighbours", 0, 0, NULL},
       {0, "algorithm", BASE_OPTION_TEXT, &settings.algorithm, "NAME",
-       "of the collective (default the first that collplan list shows)", 0, 0, NULL},
+       "of the collective; else the first that collplan list shows", 0, 0, NULL},
       {0, "bytes", BASE_OPTION_BYTES, &settings.bytes, "BYTES",
        "of a rank's largest buffer; of each message to a neighbour", 1, (int64_t)1 << 40, NULL},
       {0, "svg", BASE_OPTION_TEXT, &settings.svg, "FILE", "also draw the table as bars", 0, 0,

@@ -61,13 +61,16 @@ coll_status_t gpt_corpus_open(const train_group_t *group, const char *data,
 }
 
 const char *gpt_dataset_describe(const train_dataset_t *dataset, char text[96]) {
-  double millions = (double)dataset->count * 1e-6;
+  const char *plural = dataset->files == 1 ? "" : "s";
+  bool is_small = dataset->count < 1000000;
+  double tokens = (double)dataset->count * (is_small ? 1e-3 : 1e-6);
+  double megabytes = (double)dataset->bytes * 1e-6;
+  const char *unit = is_small ? "k" : "M";
   if (dataset->bytes > 0) {
-    snprintf(text, 96, "%zu files, %.1f MB, %.2f M tokens", dataset->files,
-             (double)dataset->bytes * 1e-6, millions);
+    snprintf(text, 96, "%zu file%s, %.*f MB, %.2f %s tokens", dataset->files, plural,
+             megabytes < 1 ? 3 : 1, megabytes, tokens, unit);
   } else {
-    snprintf(text, 96, "%zu shard%s, %.2f M tokens", dataset->files, dataset->files == 1 ? "" : "s",
-             millions);
+    snprintf(text, 96, "%zu shard%s, %.2f %s tokens", dataset->files, plural, tokens, unit);
   }
   return text;
 }
