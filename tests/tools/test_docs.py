@@ -90,6 +90,7 @@ class TestDocs(unittest.TestCase):
         self.assertEqual((code, after), (1, page))
 
     def test_measured_outputs_say_where_and_when(self):
+        self.finds(block("measured", "$ true"), "none of these commands prints", "--measure")
         page = block("measured", "$ echo 1", "2") + "\nc\n"
         self.assertEqual(self.docs(page)[2], page)
         _, code, after = self.docs(page, "--measure")

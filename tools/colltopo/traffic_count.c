@@ -6,6 +6,7 @@
 #include "algo/algo.h"
 #include "base/memory.h"
 #include "base/names.h"
+#include "base/tool.h"
 #include "plan/transfers.h"
 #include "tools/colltopo/colltopo.h"
 #include "tools/colltopo/traffic.h"
@@ -84,9 +85,10 @@ static coll_status_t count_placed(const topo_layout_t *layout, const algo_t *alg
                                   traffic_bytes_t bytes[]) {
   counter_t counter = {.fabric = layout->fabric};
   if (counter.fabric == NULL) {
-    return base_fail(COLL_ERROR_INVALID,
-                     "all ranks are on one host without GPUs, between which there are no links; "
-                     "give a file with several hosts or with GPUs");
+    return base_tool_input(
+        base_fail(COLL_ERROR_INVALID,
+                  "all ranks are on one host without GPUs, between which there are no links; "
+                  "give a file with several hosts or with GPUs"));
   }
   COLL_TRY(base_alloc((size_t)topo_fabric_wire_count(counter.fabric) + 1, sizeof *counter.chunks,
                       "traffic", (void **)&counter.chunks));
