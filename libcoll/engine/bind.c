@@ -158,6 +158,7 @@ coll_status_t engine_bind(engine_bound_t *bound, const engine_world_t *world, co
   for (int lane = 0; lane < plan->lanes; lane++) {
     b.lane = &program->lanes[lane];
     size_t steps, first = bound->action_count;
+    COLL_TRY(engine_bind_offers(&b));
     for (b.step = 0; b.step < b.lane->count; b.step += steps) COLL_TRY(bind_step(&b, &steps));
     COLL_TRY(engine_bind_awaits(&b, first));
     bound->lane_ends[lane] = bound->action_count;

@@ -30,6 +30,8 @@ typedef enum engine_action_kind {
   ENGINE_MCAST_SEND,  /* the same, to all peers: a row of a multicast plan */
   ENGINE_SEND_LARGE,  /* its address, or a part of it (large.h) */
   ENGINE_AWAIT_READ,  /* for the peer to have read the large message of this rank */
+  ENGINE_OFFER,       /* where the peer may store its large message (put.h) */
+  ENGINE_PUT,         /* stores a large message in the peer's buffer, if the peer's offer allows */
   ENGINE_SEND_PIECES, /* a send or multicast of several pieces, of none, or of a size that differs
                          by peer */
   ENGINE_RECV,        /* into one contiguous piece, copied by the transport */
@@ -137,6 +139,7 @@ typedef struct engine_bound {
 static inline bool engine_action_waits(const engine_action_t *action) {
   switch (action->kind) {
     case ENGINE_AWAIT_READ:
+    case ENGINE_PUT:
     case ENGINE_RECV_LARGE:
     case ENGINE_RECV:
     case ENGINE_RECV_FETCH:

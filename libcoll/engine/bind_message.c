@@ -8,20 +8,26 @@
 #include "engine/bind_compute.h"
 #include "engine/large.h"
 #include "engine/liveness.h"
+#include "engine/put.h"
 
 #define FETCH_BYTES_MIN 2048 /* smallest message for which device->fetch pays off */
 
-/* Whether the message of the span, over all passes, is large (large.h). A send of memory that the
- * program overwrites cannot be read later; such programs are in place. (A receiver of a large
+/* A send of memory that the program overwrites cannot be read later: that of an alltoallv in place.
+ */
+static bool is_overwritten(const engine_binder_t *b, const engine_action_t *action) {
+  return action->kind == ENGINE_SEND && b->program->in_place &&
+         b->layout.plan->shape.collective == COLL_ALLTOALLV;
+}
+
+/* Whether the message of the span, over all passes, may be large (large.h). (A receiver of a large
  * message takes data too.) */
 static bool is_large(const engine_binder_t *b, const engine_action_t *action) {
   const engine_call_t *call = b->layout.call;
-  bool is_kept = action->kind != ENGINE_SEND || !b->program->in_place;
-  if (!engine_call_may_be_large(call) || !is_kept) return false;
-  size_t elements = engine_call_is_by_pair(call) ? action->pair_count : call->count;
-  bool is_told_apart = action->bytes > sizeof(transport_address_t) || b->layout.pass.first > 0;
+  const plan_t *plan = b->layout.plan;
+  if (!engine_call_may_be_large(call, plan) || is_overwritten(b, action)) return false;
+  bool is_told_apart = action->bytes > sizeof(engine_offer_t) || b->layout.pass.first > 0;
   return action->operand_count == 1 && is_told_apart &&
-         elements * call->element_bytes > ENGINE_LARGE_BYTES_MIN;
+         engine_bytes_may_be_large(plan, engine_large_bytes(call, action));
 }
 
 /* The kind of send or receive, once its pieces are known. */
@@ -48,6 +54,28 @@ static size_t message_hint_of(const engine_binder_t *b, const plan_span_t *span,
   return engine_operation_hint(b, &op, bytes);
 }
 
+/* The action of a message without its kind. */
+static coll_status_t begin_message(engine_binder_t *b, engine_action_kind_t kind,
+                                   engine_peer_t peer, const plan_span_t *span,
+                                   engine_action_t *action) {
+  const engine_layout_t *layout = &b->layout;
+  const engine_call_t *call = layout->call;
+  const engine_blocks_t *blocks =
+      span->buffer == PLAN_INPUT ? &call->input_blocks : &call->output_blocks;
+  int32_t pieces = engine_span_pieces(layout, span);
+  *action = engine_binder_begin(b, kind);
+  action->peer = peer;
+  action->multicast = layout->plan->multicast;
+  if (blocks->counts != NULL) action->pair_count = blocks->counts[span->first];
+  for (int32_t i = 0; i < pieces; i++) {
+    size_t elements = engine_span_piece(layout, span, pieces, i).elements;
+    if (elements == 0) continue;
+    COLL_TRY(engine_binder_add_operand(b, action, span, pieces, i));
+    action->bytes += elements * call->element_bytes;
+  }
+  return COLL_OK;
+}
+
 /* Both ends leave out empty messages, with two exceptions: the first message of a pair that
  * compares counts, and all messages of a call of 0 elements, by which the ranks compare their
  * calls. */
@@ -55,23 +83,17 @@ static coll_status_t bind_message(engine_binder_t *b, engine_action_kind_t kind,
                                   const plan_span_t *span) {
   const engine_layout_t *layout = &b->layout;
   const engine_call_t *call = layout->call;
-  const engine_blocks_t *blocks =
-      span->buffer == PLAN_INPUT ? &call->input_blocks : &call->output_blocks;
-  engine_action_t action = engine_binder_begin(b, kind);
-  int32_t pieces = engine_span_pieces(layout, span);
-  action.peer = peer;
-  action.multicast = layout->plan->multicast;
-  if (blocks->counts != NULL) action.pair_count = blocks->counts[span->first];
-  for (int32_t i = 0; i < pieces; i++) {
-    size_t elements = engine_span_piece(layout, span, pieces, i).elements;
-    if (elements == 0) continue;
-    COLL_TRY(engine_binder_add_operand(b, &action, span, pieces, i));
-    action.bytes += elements * call->element_bytes;
-  }
+  engine_action_t action;
+  COLL_TRY(begin_message(b, kind, peer, span, &action));
   bool checked = call->count_per_pair ? layout->pass.first == 0 : call->count == 0;
   if (action.bytes == 0 && !checked) return COLL_OK;
   if (kind == ENGINE_RECV) action.nontemporal_hint = message_hint_of(b, span, action.bytes);
   action.kind = message_kind(b, &action);
+  if (action.kind == ENGINE_SEND_LARGE && engine_put_applies(b->world, layout->plan, &action)) {
+    engine_action_t put = action;
+    put.kind = ENGINE_PUT;
+    COLL_TRY(engine_binder_add_action(b, &put));
+  }
   return engine_binder_add_action(b, &action);
 }
 
@@ -193,6 +215,27 @@ coll_status_t engine_bind_send(engine_binder_t *b, size_t *steps) {
   COLL_TRY(engine_bind_store_fence(b));
   engine_peer_t peer = engine_binder_peer(b, send->send.peer, send->send.channel);
   return bind_message(b, ENGINE_SEND, peer, &send->send.src);
+}
+
+static coll_status_t bind_offer(engine_binder_t *b) {
+  const plan_step_t *recv = &b->lane->steps[b->step];
+  engine_action_t action;
+  COLL_TRY(
+      begin_message(b, ENGINE_RECV, engine_binder_sender(b, b->step), &recv->recv.dst, &action));
+  if (!is_large(b, &action) || !engine_put_applies(b->world, b->layout.plan, &action)) {
+    return COLL_OK;
+  }
+  action.kind = ENGINE_OFFER;
+  action.step = 0;
+  return engine_binder_add_action(b, &action);
+}
+
+coll_status_t engine_bind_offers(engine_binder_t *b) {
+  if (b->layout.plan->shape.collective != COLL_GATHERV || b->layout.pass.first > 0) return COLL_OK;
+  for (b->step = 0; b->step < b->lane->count; b->step++) {
+    if (b->lane->steps[b->step].kind == PLAN_RECV) COLL_TRY(bind_offer(b));
+  }
+  return COLL_OK;
 }
 
 coll_status_t engine_bind_awaits(engine_binder_t *b, size_t first) {

@@ -17,6 +17,9 @@ coll_status_t engine_bind_send(engine_binder_t *b, size_t *steps);
  * else binds the current RECV alone. *steps: the number of steps covered. */
 coll_status_t engine_bind_recv(engine_binder_t *b, size_t *steps);
 
+/* Begins the lane with the offers to those who may store their messages (put.h). */
+coll_status_t engine_bind_offers(engine_binder_t *b);
+
 /* Ends the lane with a wait for the readers of its large messages. first: the lane's first
  * action. */
 coll_status_t engine_bind_awaits(engine_binder_t *b, size_t first);

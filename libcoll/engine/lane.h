@@ -9,6 +9,7 @@
 #include "engine/large.h"
 #include "engine/mismatch.h"
 #include "engine/pull.h"
+#include "engine/put.h"
 
 /* Sets the addresses of this rank's INPUT and OUTPUT to those of the current call. */
 BASE_INLINE void engine_lane_set_own(engine_run_t *run, const void *input, void *output) {
@@ -59,6 +60,8 @@ BASE_INLINE coll_status_t engine_lane_act(engine_run_t *run, const engine_action
     case ENGINE_MCAST_SEND: return engine_message_mcast_send(run, action, done);
     case ENGINE_SEND_LARGE: return engine_large_send(run, action, done);
     case ENGINE_AWAIT_READ: return engine_large_await(run, action, done);
+    case ENGINE_OFFER: return engine_put_offer(run, action, done);
+    case ENGINE_PUT: return engine_put_store(run, action, done);
     case ENGINE_RECV_LARGE: return engine_large_recv(run, action, done);
     case ENGINE_SEND_PIECES: return engine_message_send_pieces(run, action, done);
     case ENGINE_RECV: return engine_message_recv(run, action, done);

@@ -6,21 +6,7 @@
 #include "base/memory.h"
 #include "engine/mismatch.h"
 #include "engine/pull.h"
-
-/* Flags of run->large[peer]. */
-enum {
-  SENT = 1,    /* this rank has sent its address */
-  READ_BY = 2, /* the peer has read the buffer of this rank */
-  READ = 4,    /* this rank has read the peer's buffer, */
-  TOLD = 8     /* and has acknowledged it */
-};
-
-/* What is sent in place of the data. */
-typedef struct large_offer {
-  transport_address_t address;   /* segment 0: not mapped */
-  transport_exposure_t exposure; /* if is_exposed */
-  uint64_t is_exposed;
-} large_offer_t;
+#include "engine/put.h"
 
 coll_status_t engine_large_begin(engine_run_t *run) {
   size_t size = (size_t)run->world->size;
@@ -54,36 +40,44 @@ static engine_large_t *state_of(const engine_run_t *run, const engine_action_t *
   return &run->large[action->peer.rank];
 }
 
-/* Bytes of the whole message, over all passes. */
-static size_t bytes_of(const engine_run_t *run, const engine_action_t *action) {
-  const engine_call_t *call = run->call;
+size_t engine_large_bytes(const engine_call_t *call, const engine_action_t *action) {
   size_t elements = engine_call_is_by_pair(call) ? action->pair_count : call->count;
   return elements * call->element_bytes;
+}
+
+bool engine_large_is_later(const engine_run_t *run, const engine_action_t *action) {
+  size_t end = run->pass.first + run->pass.count;
+  return end * run->call->element_bytes < engine_large_bytes(run->call, action);
+}
+
+static size_t bytes_of(const engine_run_t *run, const engine_action_t *action) {
+  return engine_large_bytes(run->call, action);
 }
 
 /* ---- the sender -----------------------------------------------------------------------------*/
 
 /* *readable: the peer, which shares memory with this rank, can read the message's buffer. */
 static coll_status_t find_address(const engine_run_t *run, const engine_action_t *action,
-                                  large_offer_t *offer, bool *readable) {
+                                  engine_offer_t *offer, bool *readable) {
   transport_t *route = action->peer.route;
   const char *data = engine_address(run, action->operands);
-  COLL_TRY(route->ops->address(route, data, bytes_of(run, action), &offer->address));
+  size_t bytes = bytes_of(run, action);
+  COLL_TRY(route->ops->address(route, data, bytes, &offer->address));
   *readable = true;
   if (offer->address.segment != 0) return COLL_OK;
   offer->address.offset = (uint64_t)(uintptr_t)data;
-  *readable = bytes_of(run, action) >= run->world->large_get_min &&
+  *readable = bytes > ENGINE_LARGE_BYTES_MIN && bytes >= run->world->large_get_min &&
               route->ops->peer_gets(route, action->peer.rank);
   return COLL_OK;
 }
 
 /* The same of a peer on another host. What was exposed in an earlier try stays so. */
 static coll_status_t expose(const engine_run_t *run, const engine_action_t *action,
-                            large_offer_t *offer, bool *readable) {
+                            engine_offer_t *offer, bool *readable) {
   engine_large_t *state = state_of(run, action);
   transport_port_t *port = action->peer.port;
   *readable = state->exposed != NULL;
-  if (!*readable) {
+  if (!*readable && bytes_of(run, action) > ENGINE_LARGE_BYTES_MIN) {
     COLL_TRY(fetch_ops_of(port)->expose(port, engine_address(run, action->operands),
                                         bytes_of(run, action), &state->exposure, readable));
   }
@@ -94,43 +88,44 @@ static coll_status_t expose(const engine_run_t *run, const engine_action_t *acti
 }
 
 static coll_status_t make_offer(const engine_run_t *run, const engine_action_t *action,
-                                large_offer_t *offer, bool *readable) {
+                                engine_offer_t *offer, bool *readable) {
   bool shares = topo_layout_shares_memory(run->world->layout, run->world->rank, action->peer.rank);
   return shares ? find_address(run, action, offer, readable) : expose(run, action, offer, readable);
 }
 
 static coll_status_t send_offer(engine_run_t *run, const engine_action_t *action,
-                                const large_offer_t *offer, bool *done) {
+                                const engine_offer_t *offer, bool *done) {
   const engine_peer_t *peer = &action->peer;
   const transport_head_t head = {.call = engine_message_id(run->call, action),
                                  .bytes = sizeof *offer};
   COLL_TRY(peer->route->ops->send(peer->port, offer, &head, done));
-  if (*done) state_of(run, action)->flags |= SENT;
+  if (*done) state_of(run, action)->flags |= ENGINE_LARGE_SENT;
   return COLL_OK;
 }
 
 coll_status_t engine_large_send(engine_run_t *run, const engine_action_t *action, bool *done) {
-  large_offer_t offer = {0};
+  engine_offer_t offer = {0};
   bool readable = false;
   *done = true;
-  if ((state_of(run, action)->flags & SENT) != 0) return COLL_OK;
+  if ((state_of(run, action)->flags & ENGINE_LARGE_SENT) != 0) return COLL_OK;
   if (run->pass.first == 0) COLL_TRY(make_offer(run, action, &offer, &readable));
   if (readable) return send_offer(run, action, &offer, done);
   return engine_message_send_pieces(run, action, done);
 }
 
 bool engine_large_is_awaited(const engine_run_t *run, const engine_action_t *action) {
-  return (state_of(run, action)->flags & (SENT | READ_BY)) == SENT;
+  return (state_of(run, action)->flags & (ENGINE_LARGE_SENT | ENGINE_LARGE_READ_BY)) ==
+         ENGINE_LARGE_SENT;
 }
 
 coll_status_t engine_large_await(engine_run_t *run, const engine_action_t *action, bool *done) {
   const engine_peer_t *peer = &action->peer;
   flight_call_t found = {0};
   *done = true;
-  if (!engine_large_is_awaited(run, action)) return COLL_OK;
+  if (!engine_large_is_awaited(run, action) || engine_large_is_later(run, action)) return COLL_OK;
   COLL_TRY(peer->route->ops->wait(peer->port, &found, done));
   if (!*done) return COLL_OK;
-  state_of(run, action)->flags |= READ_BY;
+  state_of(run, action)->flags |= ENGINE_LARGE_READ_BY;
   withdraw(state_of(run, action), true);
   flight_call_t id = engine_message_id(run->call, action);
   if (flight_call_is(found, id)) return COLL_OK;
@@ -140,13 +135,12 @@ coll_status_t engine_large_await(engine_run_t *run, const engine_action_t *actio
 /* ---- the receiver ---------------------------------------------------------------------------*/
 
 static bool is_offer(const engine_action_t *action, const transport_head_t *head) {
-  return head->bytes == sizeof(large_offer_t) && head->bytes != action->bytes;
+  return head->bytes == sizeof(engine_offer_t) && head->bytes != action->bytes;
 }
 
-/* Receives the next message if it is an offer; else leaves it, or has received the data of this
- * pass. */
-static coll_status_t receive(engine_run_t *run, const engine_action_t *action, large_offer_t *offer,
-                             bool *got_offer, bool *done) {
+/* Receives the next message if it is an offer; else has received the data of this pass. */
+static coll_status_t receive(engine_run_t *run, const engine_action_t *action,
+                             engine_offer_t *offer, bool *got_offer, bool *done) {
   const engine_peer_t *peer = &action->peer;
   const transport_ops_t *ops = peer->route->ops;
   transport_head_t head;
@@ -201,39 +195,45 @@ static coll_status_t begin_fetch(engine_run_t *run, const engine_action_t *actio
 }
 
 static coll_status_t read_buffer(engine_run_t *run, const engine_action_t *action,
-                                 const large_offer_t *offer, bool *done) {
+                                 const engine_offer_t *offer, bool *done) {
   if (offer->is_exposed) return begin_fetch(run, action, &offer->exposure, done);
   if (offer->address.segment != 0) return read_mapped(run, action, &offer->address);
   return engine_pull_get(&action->peer, engine_address(run, action->operands),
                          offer->address.offset, bytes_of(run, action), done);
 }
 
-/* *done: the peer's buffer was read, or the peer has sent the data of this pass (*got_data). */
+/* *done: the peer's buffer was read, or the peer has stored or sent (*got_data) its data. */
 static coll_status_t read(engine_run_t *run, const engine_action_t *action, bool *got_data,
                           bool *done) {
   engine_large_t *state = state_of(run, action);
-  large_offer_t offer;
+  engine_offer_t offer;
   bool got_offer = false;
   *got_data = false;
   if (state->fetch != NULL) return advance_fetch(state, &action->peer, done);
+  COLL_TRY(engine_put_asked(run, action, done));
+  if (!*done) return COLL_OK;
   COLL_TRY(receive(run, action, &offer, &got_offer, done));
   *got_data = *done && !got_offer;
-  return got_offer ? read_buffer(run, action, &offer, done) : COLL_OK;
+  if (!got_offer) return COLL_OK;
+  if (!offer.is_stored) return read_buffer(run, action, &offer, done);
+  state->flags |= ENGINE_LARGE_TOLD;
+  return COLL_OK;
 }
 
 coll_status_t engine_large_recv(engine_run_t *run, const engine_action_t *action, bool *done) {
   engine_large_t *state = state_of(run, action);
   const engine_peer_t *peer = &action->peer;
   *done = true;
-  if ((state->flags & READ) == 0) {
+  if (engine_put_is_expected(run, action) && engine_large_is_later(run, action)) return COLL_OK;
+  if ((state->flags & ENGINE_LARGE_READ) == 0) {
     bool got_data;
     COLL_TRY(read(run, action, &got_data, done));
     if (!*done || got_data) return COLL_OK;
-    state->flags |= READ;
+    state->flags |= ENGINE_LARGE_READ;
   }
-  if ((state->flags & TOLD) != 0) return COLL_OK;
+  if ((state->flags & ENGINE_LARGE_TOLD) != 0) return COLL_OK;
   const flight_call_t id = engine_message_id(run->call, action);
   COLL_TRY(peer->route->ops->signal(peer->port, &id, done));
-  if (*done) state->flags |= TOLD;
+  if (*done) state->flags |= ENGINE_LARGE_TOLD;
   return COLL_OK;
 }

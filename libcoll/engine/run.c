@@ -67,7 +67,7 @@ static bool is_restartable(const engine_run_t *run) {
   const plan_t *plan = run->bound.plan;
   return plan->lanes == 1 && !plan_reach_exchanges(plan->reach) &&
          run->pass.count == run->call->count && !engine_call_is_uneven(run->call) &&
-         !engine_call_may_be_large(run->call);
+         !engine_call_may_be_large(run->call, plan);
 }
 
 static coll_status_t enter_pass(engine_run_t *run) {
@@ -122,7 +122,7 @@ coll_status_t engine_run_begin(engine_run_t *run, engine_world_t *world, const p
   run->world = world;
   run->call = call;
   run->messages_arrived = 0;
-  if (engine_call_may_be_large(call)) COLL_TRY(engine_large_begin(run));
+  if (engine_call_may_be_large(call, plan)) COLL_TRY(engine_large_begin(run));
   if (!is_bound_for(bound, plan, program, call)) return bind_first(run, plan, program);
   run->pass.grain = bound->pass.grain;
   set_pass(run, 0);

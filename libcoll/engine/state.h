@@ -4,7 +4,20 @@
 
 #include "engine/bind.h"
 
-/* A large message to a peer, and one from it (large.c). */
+/* Flags of engine_large_t. */
+enum {
+  ENGINE_LARGE_SENT = 1,    /* this rank has sent its address, or stored the data */
+  ENGINE_LARGE_READ_BY = 2, /* the peer has read the buffer of this rank, or needs not */
+  ENGINE_LARGE_READ = 4,    /* this rank has read the peer's buffer, or the peer has stored, */
+  ENGINE_LARGE_TOLD = 8,    /* and has acknowledged it, or needs not */
+  /* put.c: */
+  ENGINE_LARGE_ASKED = 16,   /* the sender has asked for the receiver's address */
+  ENGINE_LARGE_OFFERED = 32, /* the receiver has sent it */
+  ENGINE_LARGE_STORED = 64,  /* the sender has stored the data, and has yet to say so */
+  ENGINE_LARGE_REFUSED = 128 /* the sender cannot store there */
+};
+
+/* A large message to a peer, and one from it (large.h). */
 typedef struct engine_large {
   unsigned char flags;
   transport_port_t *exposed;     /* by which the peer may fetch this rank's buffer; NULL: no */

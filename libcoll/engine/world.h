@@ -16,6 +16,8 @@
 typedef struct engine_view {
   char *buffers[PLAN_BUFFER_COUNT];
   bool is_remote[PLAN_BUFFER_COUNT]; /* an address in the rank's own process: only for get */
+  unsigned char refused_calls; /* further calls in which neither end expects that one stores in the
+                                  other's buffer (put.h); the same number at both */
 } engine_view_t;
 
 typedef struct engine_world {

@@ -152,6 +152,12 @@ Test(mismatch, of_messages_and_signals) {
                   "allreduce(int32, sum, count 10)", false});
 }
 
+Test(mismatch, of_a_large_gatherv_and_a_barrier) {
+  clash((clash_t){CALL(COLL_BARRIER, 0, COLL_UINT8, COLL_SUM, 0),
+                  CALL(COLL_GATHERV, COUNT_MAX, COLL_INT64, COLL_SUM, 0), "barrier()",
+                  "gatherv(int64", false});
+}
+
 /* ---- pairs ----------------------------------------------------------------------------------*/
 
 typedef struct pair_clash {
@@ -210,6 +216,64 @@ static int uneven_body(party_rank_t *self) {
 
 Test(mismatch, of_counts_between_a_pair) {
   PARTY_RUN(3, 5000, uneven_body, NULL);
+}
+
+/* gatherv or scatterv: rank 1 has a block of another size than the root, rank 0, thinks. */
+typedef struct rooted_clash {
+  coll_collective_t verb;
+  size_t counts[2]; /* of the root for rank 1, and of rank 1 */
+  bool coll_memory;
+} rooted_clash_t;
+
+static coll_status_t rooted_call(party_rank_t *self, const rooted_clash_t *clash, char *in,
+                                 char *out) {
+  const size_t counts[3] = {1, clash->counts[0], 1};
+  size_t own = self->rank == 1 ? clash->counts[1] : counts[self->rank];
+  return clash->verb == COLL_GATHERV
+             ? coll_gatherv(in, own, out, counts, NULL, COLL_INT64, 0, self->comm, NULL)
+             : coll_scatterv(in, counts, NULL, out, own, COLL_INT64, 0, self->comm, NULL);
+}
+
+static int rooted_body(party_rank_t *self) {
+  const rooted_clash_t *clash = self->context;
+  size_t bytes = (COUNT_MAX + 2) * 8;
+  void *in = calloc(1, bytes), *out = calloc(1, bytes);
+  char words[80];
+  if (clash->coll_memory) {
+    PARTY_OK(coll_mem_alloc(COLL_DEVICE_HOST, bytes, &in));
+    PARTY_OK(coll_mem_alloc(COLL_DEVICE_HOST, bytes, &out));
+  }
+  coll_status_t status = rooted_call(self, clash, in, out);
+  if (status == COLL_OK) status = coll_barrier(self->comm, NULL);
+  const char *text = coll_last_error(self->comm), *verb = coll_collective_name(clash->verb);
+  PARTY_REQUIRE(status == COLL_ERROR_MISMATCH, "rank %d: %s: %s", self->rank,
+                coll_status_string(status), text);
+  for (int i = 0; i < 2; i++) {
+    char count[32] = "";
+    if (clash->counts[i] > 0) snprintf(count, sizeof count, "count %zu, ", clash->counts[i]);
+    snprintf(words, sizeof words, "rank %d is in %s(int64, %sroot 0)", i, verb, count);
+    PARTY_REQUIRE(strstr(text, words) != NULL, "it does not say '%s': %s", words, text);
+  }
+  return 0; /* the memory is freed by the end of the process */
+}
+
+Test(mismatch, of_counts_between_a_root_and_a_rank) {
+  static const size_t counts[][2] = {{COUNT_MAX, COUNT_MAX - 1},
+                                     {COUNT_MAX, 3},
+                                     {3, COUNT_MAX},
+                                     {COUNT_MAX, 0},
+                                     {0, COUNT_MAX},
+                                     {1000, 1001},
+                                     {3, 1000},
+                                     {1000, 3}};
+  for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+    for (int variant = 0; variant < 4; variant++) {
+      rooted_clash_t clash = {.verb = variant % 2 == 0 ? COLL_GATHERV : COLL_SCATTERV,
+                              .counts = {counts[i][0], counts[i][1]},
+                              .coll_memory = variant > 1};
+      PARTY_RUN(3, 5000, rooted_body, &clash);
+    }
+  }
 }
 
 /* One rank has the counts in another order, so that their sum is the same; *context: the verb. */

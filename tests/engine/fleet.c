@@ -10,6 +10,7 @@
 
 #include "base/names.h"
 #include "engine/exchange.h"
+#include "engine/large.h"
 #include "engine/run.h"
 #include "harness/faults.h"
 #include "transport/self/self.h"
@@ -223,6 +224,19 @@ static bool begin_call(rank_t *sim) {
   return status == COLL_OK || fail(sim, base_last_error());
 }
 
+static unsigned long stores;
+
+unsigned long fleet_stores(void) {
+  return stores;
+}
+
+static void count_stores(const rank_t *sim) {
+  if (!engine_call_may_be_large(&sim->call, sim->plan)) return;
+  for (int peer = 0; peer < sim->world.size; peer++) {
+    stores += (sim->run.large[peer].flags & ENGINE_LARGE_STORED) != 0;
+  }
+}
+
 static bool end_call(rank_t *sim) {
   const question_t *q = &sim->fleet->calls[sim->at].question;
   char wrong[QUESTION_TEXT_BYTES];
@@ -232,6 +246,7 @@ static bool end_call(rank_t *sim) {
       return fail(sim, wrong);
     }
     if (!memory_is_intact(sim, q)) return fail(sim, "memory that is not the output was written");
+    count_stores(sim);
   }
   memset(sim->arena, SPOILED, sim->arena_bytes);
   free(sim->arena);

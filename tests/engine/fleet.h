@@ -41,4 +41,8 @@ typedef struct fleet_options {
 bool fleet_run(const fleet_options_t *options, const fleet_call_t calls[], int count, bool fitted[],
                char text[FLEET_TEXT_BYTES]);
 
+/* The messages that senders have stored in buffers of their receivers (engine/put.h), by all
+ * fleets. */
+unsigned long fleet_stores(void);
+
 #endif
