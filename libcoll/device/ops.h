@@ -9,11 +9,12 @@
 #include <stddef.h>
 
 #include "base/status.h"
+#include "plan/fuse.h"
 
 struct base_knob;
 
 #define DEVICE_SOURCES_MAX 4096
-#define DEVICE_DSTS_MAX 64
+#define DEVICE_DSTS_MAX PLAN_FUSE_DSTS_MAX
 
 /*
  * No slot waits for a peer, allocates memory or keeps a pointer. Buffers are aligned to their

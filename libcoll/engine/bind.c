@@ -53,15 +53,14 @@ static coll_status_t bind_synchronization(engine_binder_t *b) {
   return engine_binder_add_action(b, &action);
 }
 
-/* Binds the current step. *steps: the number of steps covered. */
-static coll_status_t bind_step(engine_binder_t *b, size_t *steps) {
+/* Binds the steps of the current action. */
+static coll_status_t bind_action(engine_binder_t *b) {
   const plan_step_t *step = &b->lane->steps[b->step];
-  *steps = 1;
   switch (step->kind) {
     case PLAN_COPY: return engine_bind_copy(b);
-    case PLAN_REDUCE: return engine_bind_reduce(b, steps);
-    case PLAN_SEND: return engine_bind_send(b, steps);
-    case PLAN_RECV: return engine_bind_recv(b, steps);
+    case PLAN_REDUCE: return engine_bind_reduce(b);
+    case PLAN_SEND: return engine_bind_send(b);
+    case PLAN_RECV: return engine_bind_recv(b);
     case PLAN_SIGNAL:
     case PLAN_WAIT:
     case PLAN_AFTER: return bind_synchronization(b);
@@ -69,6 +68,38 @@ static coll_status_t bind_step(engine_binder_t *b, size_t *steps) {
   }
   return base_fail(COLL_ERROR_INTERNAL, "plan %s holds a step of unknown kind",
                    b->layout.plan->algorithm);
+}
+
+static coll_status_t bind_lane(engine_binder_t *b, int32_t lane) {
+  const engine_world_t *world = b->world;
+  size_t first = b->bound->action_count;
+  b->lane = &b->program->lanes[lane];
+  COLL_TRY(engine_bind_offers(b));
+  for (b->step = 0; b->step < b->lane->count; b->step = b->fused.end) {
+    b->fused = plan_fuse(b->layout.plan, b->program, world->rank, lane, b->step, &b->can);
+    COLL_TRY(bind_action(b));
+  }
+  COLL_TRY(engine_bind_awaits(b, first));
+  b->bound->lane_ends[lane] = b->bound->action_count;
+  return COLL_OK;
+}
+
+static bool peeks(const void *context, int32_t peer) {
+  const engine_world_t *world = context;
+  return world->routes[peer]->peeks;
+}
+
+/* Reductions that read peers' INPUT or OUTPUT may run block by block (pull.h). A call of no
+ * elements has nothing to reduce: its empty messages are only compared. */
+static plan_capabilities_t capabilities_of(const engine_world_t *world,
+                                           const engine_layout_t *layout) {
+  plan_capabilities_t can = plan_host_capabilities;
+  can.peeks = layout->call->count > 0 ? peeks : NULL;
+  can.context = world;
+  for (int buffer = 0; buffer < PLAN_BUFFER_COUNT; buffer++) {
+    can.splits[buffer] = engine_span_splits(layout, (plan_buffer_t)buffer);
+  }
+  return can;
 }
 
 /* Addresses of received messages follow those of the bases, so that all operands are looked up
@@ -155,13 +186,10 @@ coll_status_t engine_bind(engine_bound_t *bound, const engine_world_t *world, co
   bound->base_count = bound->operand_count = bound->action_count = bound->sender_count = 0;
   COLL_TRY(add_own_bases(bound, world->rank));
   COLL_TRY(reserve_lanes(bound, (size_t)plan->lanes));
+  b.can = capabilities_of(world, &b.layout);
   for (int lane = 0; lane < plan->lanes; lane++) {
-    b.lane = &program->lanes[lane];
-    size_t steps, first = bound->action_count;
-    COLL_TRY(engine_bind_offers(&b));
-    for (b.step = 0; b.step < b.lane->count; b.step += steps) COLL_TRY(bind_step(&b, &steps));
-    COLL_TRY(engine_bind_awaits(&b, first));
-    bound->lane_ends[lane] = bound->action_count;
+    size_t first = bound->action_count;
+    COLL_TRY(bind_lane(&b, lane));
     number_phases(bound->actions + first, bound->action_count - first);
   }
   if (b.lacks_port) return fail_channels(world, plan);

@@ -6,7 +6,7 @@
 
 #include <assert.h>
 
-#include "engine/liveness.h"
+#include "plan/liveness.h"
 
 static const plan_span_t *operation_span(const engine_operation_t *op, int32_t i) {
   return i < op->dst_count ? op->dsts[i] : &op->sources[i - op->dst_count];
@@ -35,9 +35,9 @@ static bool is_not_read_again(const engine_binder_t *b, const engine_operation_t
                               int32_t cached_dsts) {
   const plan_t *plan = b->layout.plan;
   if (plan->reach != PLAN_REACH_OWN) return true;
-  if (plan->lanes != 1 || b->lane->count > ENGINE_LIVENESS_STEPS_MAX) return false;
+  if (plan->lanes != 1 || b->lane->count > PLAN_LIVENESS_STEPS_MAX) return false;
   for (int32_t d = cached_dsts; d < op->dst_count; d++) {
-    if (engine_is_read_later(b->program, b->lane, op->end, op->dsts[d])) return false;
+    if (plan_is_read_later(b->program, b->lane, op->end, op->dsts[d])) return false;
   }
   return true;
 }
@@ -88,33 +88,23 @@ coll_status_t engine_bind_operation(engine_binder_t *b, const engine_operation_t
   return COLL_OK;
 }
 
-bool engine_spans_equal(const plan_span_t *a, const plan_span_t *b) {
-  return a->rank == b->rank && a->buffer == b->buffer && a->first == b->first &&
-         a->count == b->count;
-}
-
-engine_operation_t engine_reduction_at(const engine_binder_t *b, size_t index) {
-  const plan_step_t *step = &b->lane->steps[index];
+engine_operation_t engine_reduction(const engine_binder_t *b) {
+  const plan_step_t *steps = b->lane->steps, *reduction = &steps[b->fused.reduction];
   engine_operation_t op = {.kind = ENGINE_REDUCE,
-                           .dsts = {&step->reduce.dst},
+                           .dsts = {&reduction->reduce.dst},
                            .dst_count = 1,
-                           .sources = &b->program->sources[step->reduce.first_source],
-                           .source_count = step->reduce.source_count};
+                           .sources = &b->program->sources[reduction->reduce.first_source],
+                           .source_count = reduction->reduce.source_count,
+                           .end = b->fused.end};
   assert(op.source_count <= DEVICE_SOURCES_MAX);
-  op.end = index + 1;
-  if (pulled_from(b, op.sources, op.source_count) >= 0) return op;
-  for (size_t i = index + 1; i < b->lane->count && op.dst_count < DEVICE_DSTS_MAX; i++) {
-    const plan_step_t *next = &b->lane->steps[i];
-    if (next->kind != PLAN_COPY || !engine_spans_equal(&next->copy.src, op.dsts[0])) break;
-    op.dsts[op.dst_count++] = &next->copy.dst;
+  for (size_t i = b->fused.reduction + 1; i < b->fused.end; i++) {
+    op.dsts[op.dst_count++] = &steps[i].copy.dst;
   }
-  op.end = index + (size_t)op.dst_count;
   return op;
 }
 
-coll_status_t engine_bind_reduce(engine_binder_t *b, size_t *steps) {
-  engine_operation_t op = engine_reduction_at(b, b->step);
-  *steps = op.end - b->step;
+coll_status_t engine_bind_reduce(engine_binder_t *b) {
+  const engine_operation_t op = engine_reduction(b);
   return engine_bind_operation(b, &op);
 }
 

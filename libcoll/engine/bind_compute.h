@@ -18,8 +18,8 @@ typedef struct engine_operation {
   size_t end; /* the step after it */
 } engine_operation_t;
 
-/* The reduction at step `index`, with the copies of its result that directly follow it. */
-engine_operation_t engine_reduction_at(const engine_binder_t *b, size_t index);
+/* The reduction of the current action, with the copies of its result. */
+engine_operation_t engine_reduction(const engine_binder_t *b);
 
 /* The number of actions that the operation takes: one, or one per block of its spans. */
 int32_t engine_operation_pieces(const engine_binder_t *b, const engine_operation_t *op);
@@ -29,12 +29,9 @@ int32_t engine_operation_pieces(const engine_binder_t *b, const engine_operation
  * pass. */
 size_t engine_operation_hint(const engine_binder_t *b, const engine_operation_t *op, size_t bytes);
 
-bool engine_spans_equal(const plan_span_t *a, const plan_span_t *b);
-
-/* Appends the actions of the operation, of the current step. *steps: the number of steps that they
- * cover. */
+/* Appends the actions of the operation, of the current step. */
 coll_status_t engine_bind_operation(engine_binder_t *b, const engine_operation_t *op);
-coll_status_t engine_bind_reduce(engine_binder_t *b, size_t *steps);
+coll_status_t engine_bind_reduce(engine_binder_t *b);
 coll_status_t engine_bind_copy(engine_binder_t *b);
 
 /* Adds a store fence before peers are notified of data that may have been stored nontemporally,

@@ -7,8 +7,8 @@
 #include "base/memory.h"
 #include "engine/bind_compute.h"
 #include "engine/large.h"
-#include "engine/liveness.h"
 #include "engine/put.h"
+#include "plan/liveness.h"
 
 #define FETCH_BYTES_MIN 2048 /* smallest message for which device->fetch pays off */
 
@@ -97,64 +97,6 @@ static coll_status_t bind_message(engine_binder_t *b, engine_action_kind_t kind,
   return engine_binder_add_action(b, &action);
 }
 
-/* Adjacent RECVs and the reduction that follows them. */
-typedef struct fused {
-  size_t first, end; /* steps of the RECVs: [first, end) */
-  engine_operation_t op;
-} fused_recv_t;
-
-static const plan_span_t *received(const engine_binder_t *b, size_t step) {
-  return &b->lane->steps[step].recv.dst;
-}
-
-/* Whether the reduction reads the data of the RECV at `step`, and no other step does. */
-static bool is_read_by_reduction_only(const engine_binder_t *b, const fused_recv_t *fused,
-                                      size_t step) {
-  const plan_span_t *span = received(b, step);
-  const engine_operation_t *op = &fused->op;
-  int32_t reads_found = 0;
-  for (int32_t i = 0; i < op->source_count; i++) {
-    if (engine_spans_equal(&op->sources[i], span)) {
-      reads_found++;
-    } else if (engine_spans_overlap(&op->sources[i], span)) {
-      return false;
-    }
-  }
-  for (int32_t i = 0; i < op->dst_count; i++) {
-    if (engine_spans_overlap(op->dsts[i], span)) return false;
-  }
-  return reads_found > 0 && !engine_is_read_later(b->program, b->lane, op->end, span);
-}
-
-/* Whether the message of the RECV can be read in the transport's buffer: the transport supports it,
- * and no later RECV of the group is from the same peer. */
-static bool can_fuse_recv(const engine_binder_t *b, const fused_recv_t *fused, size_t step) {
-  int32_t peer = b->lane->steps[step].recv.peer;
-  for (size_t i = step + 1; i < fused->end; i++) {
-    if (b->lane->steps[i].recv.peer == peer) return false;
-  }
-  return received(b, step)->buffer == PLAN_SCRATCH &&
-         (b->layout.plan->multicast || b->world->routes[peer]->peeks);
-}
-
-/* Whether all messages of the RECVs can be read in the transport's buffers. A message that waits
- * for others occupies a FIFO slot, so with several RECVs the plan must need fewer slots than there
- * are. */
-static bool can_fuse(const engine_binder_t *b, const fused_recv_t *fused) {
-  const plan_t *plan = b->layout.plan;
-  if (plan->reach != PLAN_REACH_OWN || plan->lanes != 1) return false;
-  if (b->layout.call->count == 0)
-    return false; /* nothing to reduce; the empty messages are only
-                     compared */
-  if (fused->end - fused->first > 1 && plan->depth >= TRANSPORT_DEPTH) return false;
-  if (b->lane->count > ENGINE_LIVENESS_STEPS_MAX || engine_operation_pieces(b, &fused->op) != 1)
-    return false;
-  for (size_t step = fused->first; step < fused->end; step++) {
-    if (!can_fuse_recv(b, fused, step) || !is_read_by_reduction_only(b, fused, step)) return false;
-  }
-  return true;
-}
-
 static coll_status_t add_sender(engine_bound_t *bound, engine_peer_t sender) {
   size_t needed = bound->sender_count + 1;
   COLL_TRY(base_grow((void **)&bound->senders, &bound->sender_capacity, needed,
@@ -164,54 +106,45 @@ static coll_status_t add_sender(engine_bound_t *bound, engine_peer_t sender) {
 }
 
 /* Makes the sources of the action that the index-th message provides read from that message. */
-static void read_from_message(const engine_binder_t *b, const fused_recv_t *fused,
-                              engine_action_t *action, size_t index) {
-  const engine_operation_t *op = &fused->op;
+static void read_from_message(const engine_binder_t *b, const engine_operation_t *op,
+                              engine_action_t *action, uint32_t index) {
+  const plan_span_t *received = &b->lane->steps[b->fused.first + index].recv.dst;
   for (int32_t i = 0; i < op->source_count; i++) {
-    if (!engine_spans_equal(&op->sources[i], received(b, fused->first + index))) continue;
+    if (!plan_spans_equal(&op->sources[i], received)) continue;
     engine_operand_t *operand = &b->bound->operands[action->first + (uint32_t)(op->dst_count + i)];
-    operand->base = ENGINE_BASE_MESSAGES + (uint32_t)index;
+    operand->base = ENGINE_BASE_MESSAGES + index;
     operand->offset = 0;
   }
 }
 
-static coll_status_t bind_fused_recv(engine_binder_t *b, const fused_recv_t *fused) {
+/* RECVs whose messages the reduction behind them reads. */
+static coll_status_t bind_fused_recv(engine_binder_t *b) {
+  engine_operation_t op = engine_reduction(b);
   engine_bound_t *bound = b->bound;
   size_t before = bound->action_count;
-  COLL_TRY(engine_bind_operation(b, &fused->op));
+  op.kind = ENGINE_RECV_REDUCE;
+  COLL_TRY(engine_bind_operation(b, &op));
   if (bound->action_count == before) return COLL_OK;
   engine_action_t *action = &bound->actions[before];
   action->multicast = b->layout.plan->multicast;
-  action->peer = engine_binder_sender(b, fused->first);
+  action->peer = engine_binder_sender(b, b->fused.first);
   action->senders = (uint32_t)bound->sender_count;
-  for (size_t step = fused->first; step < fused->end; step++) {
+  for (uint32_t step = b->fused.first; step < b->fused.reduction; step++) {
     COLL_TRY(add_sender(bound, engine_binder_sender(b, step)));
-    read_from_message(b, fused, action, step - fused->first);
+    read_from_message(b, &op, action, step - b->fused.first);
     action->sender_count++;
   }
   return COLL_OK;
 }
 
-coll_status_t engine_bind_recv(engine_binder_t *b, size_t *steps) {
+coll_status_t engine_bind_recv(engine_binder_t *b) {
+  if (plan_fused_reads(&b->fused, b->step)) return bind_fused_recv(b);
   const plan_step_t *recv = &b->lane->steps[b->step];
-  fused_recv_t fused = {.first = b->step, .end = b->step};
-  while (fused.end < b->lane->count && b->lane->steps[fused.end].kind == PLAN_RECV) fused.end++;
-  *steps = 1;
-  if (fused.end < b->lane->count && b->lane->steps[fused.end].kind == PLAN_REDUCE) {
-    fused.op = engine_reduction_at(b, fused.end);
-    fused.op.kind = ENGINE_RECV_REDUCE;
-    if (can_fuse(b, &fused)) {
-      *steps = fused.op.end - fused.first;
-      return bind_fused_recv(b, &fused);
-    }
-  }
   return bind_message(b, ENGINE_RECV, engine_binder_sender(b, b->step), &recv->recv.dst);
 }
 
-coll_status_t engine_bind_send(engine_binder_t *b, size_t *steps) {
+coll_status_t engine_bind_send(engine_binder_t *b) {
   const plan_step_t *send = &b->lane->steps[b->step];
-  bool multicast = b->layout.plan->multicast;
-  *steps = multicast ? (size_t)b->layout.plan->shape.size - 1 : 1;
   COLL_TRY(engine_bind_store_fence(b));
   engine_peer_t peer = engine_binder_peer(b, send->send.peer, send->send.channel);
   return bind_message(b, ENGINE_SEND, peer, &send->send.src);

@@ -9,13 +9,11 @@
 /* Placeholder for the base of an action's first message until the number of bases is known. */
 #define ENGINE_BASE_MESSAGES UINT32_C(0x80000000)
 
-/* The action of the first send of a multicast row stands for the whole row. *steps: the number of
- * steps covered. */
-coll_status_t engine_bind_send(engine_binder_t *b, size_t *steps);
+/* The action of the first send of a multicast row stands for the whole row. */
+coll_status_t engine_bind_send(engine_binder_t *b);
 
-/* Fuses the adjacent RECVs from the current one on with the reduction that follows, if possible;
- * else binds the current RECV alone. *steps: the number of steps covered. */
-coll_status_t engine_bind_recv(engine_binder_t *b, size_t *steps);
+/* The current RECV, or those whose messages the reduction of the current action reads. */
+coll_status_t engine_bind_recv(engine_binder_t *b);
 
 /* Begins the lane with the offers to those who may store their messages (put.h). */
 coll_status_t engine_bind_offers(engine_binder_t *b);

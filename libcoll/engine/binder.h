@@ -5,6 +5,7 @@
 #define ENGINE_BINDER_H
 
 #include "engine/bind.h"
+#include "plan/fuse.h"
 
 typedef struct engine_binder {
   engine_bound_t *bound;
@@ -12,9 +13,11 @@ typedef struct engine_binder {
   const plan_program_t *program;
   bool only_receives; /* the program only receives: no sends, copies or reductions */
   engine_layout_t layout;
+  plan_capabilities_t can; /* which steps become one action (plan/fuse.h) */
   const plan_lane_t *lane;
   size_t step;
-  bool lacks_port; /* a channel of the plan could not be made */
+  plan_fused_t fused; /* the steps of the current action */
+  bool lacks_port;    /* a channel of the plan could not be made */
 } engine_binder_t;
 
 /* *index: of the buffer's base, which is appended where the bound program has none. */

@@ -51,12 +51,14 @@ int32_t engine_span_blocks(const engine_layout_t *layout, const plan_span_t *spa
   return (span->first + span->count - 1) / parts - span->first / parts + 1;
 }
 
+bool engine_span_splits(const engine_layout_t *layout, plan_buffer_t buffer) {
+  bool covers_blocks = layout->pass.count == layout->call->count;
+  return is_uneven(layout, buffer) || (buffer != PLAN_SCRATCH && !covers_blocks);
+}
+
 int32_t engine_span_pieces(const engine_layout_t *layout, const plan_span_t *span) {
   if (span->count == 1) return 1;
-  bool covers_blocks = layout->pass.count == layout->call->count;
-  bool end_to_end =
-      !is_uneven(layout, span->buffer) && (span->buffer == PLAN_SCRATCH || covers_blocks);
-  return end_to_end ? 1 : engine_span_blocks(layout, span);
+  return engine_span_splits(layout, span->buffer) ? engine_span_blocks(layout, span) : 1;
 }
 
 /* The elements of chunks [first, first + count), which must be contiguous. */

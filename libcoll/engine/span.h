@@ -27,6 +27,9 @@ typedef struct engine_layout {
 /* The number of contiguous pieces of the span: one, or one per block that it crosses. */
 int32_t engine_span_pieces(const engine_layout_t *layout, const plan_span_t *span);
 
+/* Whether the buffer's chunks of different blocks do not lie side by side in this pass. */
+bool engine_span_splits(const engine_layout_t *layout, plan_buffer_t buffer);
+
 /* engine_span_blocks: the number of blocks that the span crosses. engine_span_piece: piece `index`
  * of `pieces` (1, or the blocks crossed). Spans that a step pairs have pieces of equal size when
  * cut per block. */

@@ -46,6 +46,7 @@
  * rank begins the next, each pass finds its FIFOs empty, as waits consume all signals of a pass
  * (the verifier proves it), and has room for all its signals. */
 #define PLAN_SIGNALS_MAX 8
+#define PLAN_FIFO_DEPTH 4 /* messages that every FIFO of a transport holds at least */
 #define PLAN_NAME_BYTES 32
 #define PLAN_RANKS_MAX 4096
 

@@ -41,7 +41,7 @@ static inline int transport_channel_of(int plan_channel) {
   return plan_channel < TRANSPORT_CHANNEL_P2P ? plan_channel : plan_channel + 1;
 }
 
-#define TRANSPORT_DEPTH 4 /* messages that every FIFO holds at least */
+#define TRANSPORT_DEPTH PLAN_FIFO_DEPTH /* messages that every FIFO holds at least */
 
 /* Minimum capacity of the P2P channel while the receiver takes nothing; coll.h promises it. */
 #define TRANSPORT_P2P_MESSAGES 64

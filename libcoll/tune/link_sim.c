@@ -157,7 +157,7 @@ static bool has_arrived(const link_sim_t *sim, fifo_t *fifo, size_t lane, chain_
 
 /* FIFOs hold as many messages as every transport provides for. */
 static bool has_room(fifo_t *fifo, size_t lane) {
-  if (fifo->queued < TUNE_DEPTH) return true;
+  if (fifo->queued < PLAN_FIFO_DEPTH) return true;
   fifo->sender = lane;
   return false;
 }
@@ -383,7 +383,7 @@ static coll_status_t sim_open(link_sim_t *sim) {
       base_alloc(sim->lanes, sizeof *sim->events.heap, "a simulation", (void **)&sim->events.heap));
   COLL_TRY(base_alloc(ranks, sizeof *sim->touched, "a simulation", (void **)&sim->touched));
   for (int32_t rank = 0; rank < plan->shape.size; rank++) {
-    COLL_TRY(tune_touched_create(plan, rank, &sim->touched[rank]));
+    COLL_TRY(tune_touched_create(plan, rank, &plan_host_capabilities, &sim->touched[rank]));
   }
   return COLL_OK;
 }
@@ -431,10 +431,10 @@ static chain_t last_end(const link_sim_t *sim, size_t passes) {
   return last;
 }
 
-/* Full FIFOs repeat the same times with each TUNE_DEPTH passes. */
+/* Full FIFOs repeat the same times with each PLAN_FIFO_DEPTH passes. */
 static size_t period_of(size_t passes) {
   size_t half = passes / 2;
-  return half > TUNE_DEPTH ? half / TUNE_DEPTH * TUNE_DEPTH : half;
+  return half > PLAN_FIFO_DEPTH ? half / PLAN_FIFO_DEPTH * PLAN_FIFO_DEPTH : half;
 }
 
 /* Further passes last as long as the later half of those simulated. The terms grow in their

@@ -41,7 +41,6 @@ typedef enum tune_move {
 } tune_move_t;
 
 #define TUNE_LINE_BYTES 64
-#define TUNE_DEPTH 4 /* messages per FIFO: what every transport provides */
 
 /* Sizes of the calls that were measured, on buffers used in rotation. */
 #define TUNE_SIZES 4

@@ -237,7 +237,7 @@ static coll_status_t open_walk(walk_t *walk) {
   for (size_t i = 0; i < channels; i++) walk->heads[i] = NONE;
   COLL_TRY(base_alloc(ranks, sizeof(tune_touched_t), "a profile", (void **)&walk->touched));
   for (int32_t rank = 0; rank < plan->shape.size; rank++) {
-    COLL_TRY(tune_touched_create(plan, rank, &walk->touched[rank]));
+    COLL_TRY(tune_touched_create(plan, rank, &plan_host_capabilities, &walk->touched[rank]));
   }
   return COLL_OK;
 }
@@ -293,7 +293,7 @@ static void note_reach(const plan_t *plan, int32_t rank, tune_profile_t *profile
 static coll_status_t count_program(const plan_t *plan, int32_t rank, tune_counts_t *sum) {
   tune_counts_t counts = {0};
   tune_touched_t touched = {{NULL}};
-  coll_status_t status = tune_touched_create(plan, rank, &touched);
+  coll_status_t status = tune_touched_create(plan, rank, &plan_host_capabilities, &touched);
   for (int32_t i = 0; i < plan->lanes && status == COLL_OK; i++) {
     const plan_lane_t *lane = &plan->programs[rank].lanes[i];
     bool waited = false;

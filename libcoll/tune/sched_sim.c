@@ -45,7 +45,7 @@ static bool do_step(const sched_sim_t *sim, int32_t rank, int lane, const plan_s
   switch (step->kind) {
     case PLAN_SEND: {
       int64_t *channel = channel_of(sim, rank, step->send.peer, step->send.channel, false);
-      if (*channel == TUNE_DEPTH) return false;
+      if (*channel == PLAN_FIFO_DEPTH) return false;
       ++*channel;
       return true;
     }

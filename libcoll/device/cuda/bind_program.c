@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "device/cuda/bind.h"
 #include "device/cuda/compute.h"
+#include "plan/fuse.h"
 
 typedef struct builder {
   const plan_t *plan;
@@ -155,55 +156,22 @@ static void mark_watched(builder_t *b) {
 
 /* ---- fused copies ---------------------------------------------------------------------------*/
 
-static const gpu_piece_t *piece_at(const builder_t *b, const gpu_action_t *action, int32_t piece,
-                                   int32_t operand) {
-  return &b->pieces[action->pieces + (uint32_t)(piece * action->operands + operand)];
-}
+/* The kernel looks up the destinations and sources of an action together, and notes the end of each
+ * step that another lane waits for. */
+static const plan_capabilities_t kernel_capabilities = {
+    .dsts_max = GPU_OPERANDS_MAX, .operands_max = GPU_OPERANDS_MAX, .copies = true, .pulls = true};
 
-static bool are_equal(const gpu_piece_t *a, const gpu_piece_t *b) {
-  return a->base == b->base && a->block == b->block && a->first == b->first && a->end == b->end;
-}
-
-/* Whether the copy reads what operand `operand` of the action is: 0 the destination, 1 the source.
- */
-static bool copies(const builder_t *b, const gpu_action_t *copy, const gpu_action_t *action,
-                   int32_t operand) {
-  if (copy->piece_count != action->piece_count) return false;
-  for (int32_t i = 0; i < copy->piece_count; i++) {
-    if (!are_equal(piece_at(b, copy, i, 1), piece_at(b, action, i, operand))) return false;
-  }
-  return true;
-}
-
-/* A copy of the result of an action, or of the same data, that follows it directly or behind other
- * such copies, may be carried out with it. Nothing is between them that orders accesses, so peers
- * and other lanes cannot tell the difference; and no lane waits for the copy by itself. What the
- * action reads is not overwritten by the copies but in place, where destination and source are the
- * same elements, which are stored only when they have been read: the verifier has proved that no
- * step's destination overlaps a source in another way. */
-static bool may_fuse(const builder_t *b, const gpu_action_t *action, const gpu_action_t *copy) {
-  if (copy->kind != GPU_COPY || copy->watched) return false;
-  return copies(b, copy, action, 0) || (action->operands == 2 && copies(b, copy, action, 1));
-}
-
-static void fuse_lane(const builder_t *b, size_t begin, size_t end) {
-  for (size_t i = begin; i < end; i++) {
-    gpu_action_t *action = &b->actions[i];
-    if (action->kind != GPU_COPY && action->kind != GPU_REDUCE) continue;
-    while (i + 1 + (size_t)action->fused < end &&
-           action->operands + action->fused < GPU_OPERANDS_MAX &&
-           may_fuse(b, action, action + 1 + action->fused)) {
-      action->fused++;
+/* Has the copies that join an action carried out with it. */
+static void fuse_lane(const builder_t *b, int32_t lane) {
+  size_t count = b->program->lanes[lane].count, begin = b->lane_ends[lane] - count;
+  for (size_t step = 0; step < count;) {
+    const plan_fused_t fused =
+        plan_fuse(b->plan, b->program, b->rank, lane, step, &kernel_capabilities);
+    gpu_action_t *action = &b->actions[begin + step];
+    if (action->kind == GPU_COPY || action->kind == GPU_REDUCE) {
+      action->fused = (int32_t)(fused.end - fused.first - 1);
     }
-    i += (size_t)action->fused;
-  }
-}
-
-static void fuse(const builder_t *b) {
-  size_t begin = 0;
-  for (int32_t lane = 0; lane < b->plan->lanes; lane++) {
-    fuse_lane(b, begin, b->lane_ends[lane]);
-    begin = b->lane_ends[lane];
+    step = fused.end;
   }
 }
 
@@ -248,7 +216,7 @@ static coll_status_t assemble(const builder_t *b, gpu_program_t **program) {
 static coll_status_t build(builder_t *b, gpu_program_t **program) {
   for (int32_t lane = 0; lane < b->plan->lanes; lane++) COLL_TRY(translate_lane(b, lane));
   mark_watched(b);
-  fuse(b);
+  for (int32_t lane = 0; lane < b->plan->lanes; lane++) fuse_lane(b, lane);
   return assemble(b, program);
 }
 

@@ -1,7 +1,12 @@
 /* Searches the steps of a lane in order. */
-#include "engine/liveness.h"
+#include "plan/liveness.h"
 
-bool engine_spans_overlap(const plan_span_t *a, const plan_span_t *b) {
+bool plan_spans_equal(const plan_span_t *a, const plan_span_t *b) {
+  return a->rank == b->rank && a->buffer == b->buffer && a->first == b->first &&
+         a->count == b->count;
+}
+
+bool plan_spans_overlap(const plan_span_t *a, const plan_span_t *b) {
   return a->rank == b->rank && a->buffer == b->buffer && a->first < b->first + b->count &&
          b->first < a->first + a->count;
 }
@@ -13,12 +18,12 @@ static bool covers(const plan_span_t *a, const plan_span_t *b) {
 
 static bool reads(const plan_program_t *program, const plan_step_t *step, const plan_span_t *span) {
   switch (step->kind) {
-    case PLAN_COPY: return engine_spans_overlap(&step->copy.src, span);
-    case PLAN_SEND: return engine_spans_overlap(&step->send.src, span);
+    case PLAN_COPY: return plan_spans_overlap(&step->copy.src, span);
+    case PLAN_SEND: return plan_spans_overlap(&step->send.src, span);
     case PLAN_REDUCE:
       for (int32_t i = 0; i < step->reduce.source_count; i++) {
         const plan_span_t *source = &program->sources[step->reduce.first_source + i];
-        if (engine_spans_overlap(source, span)) return true;
+        if (plan_spans_overlap(source, span)) return true;
       }
       return false;
     default: return false;
@@ -34,8 +39,8 @@ static bool overwrites(const plan_step_t *step, const plan_span_t *span) {
   }
 }
 
-bool engine_is_read_later(const plan_program_t *program, const plan_lane_t *lane, size_t step,
-                          const plan_span_t *span) {
+bool plan_is_read_later(const plan_program_t *program, const plan_lane_t *lane, size_t step,
+                        const plan_span_t *span) {
   for (; step < lane->count; step++) {
     if (reads(program, &lane->steps[step], span)) return true;
     if (overwrites(&lane->steps[step], span)) return false;
