@@ -1,21 +1,36 @@
 #!/bin/sh
 # That what `meson install` puts down is enough to build a program with, shared and static, by what
-# pkg-config says; and the man pages. Usage: install.sh BUILD-FOLDER PROGRAM. Speaks TAP.
-build=$(realpath "$1")
-program=$(realpath "$2")
+# pkg-config says; and the man pages. Usage: install.sh SOURCE-FOLDER BUILD-FOLDER PREFIX LIBDIR
+# PROGRAM, with the options of the build. Speaks TAP.
+source=$(realpath "$1")
+build=$(realpath "$2")
+prefix=$3
+libdir=$4
+program=$(realpath "$5")
 . "$(dirname "$0")/../harness/tap.sh"
 cd "$dir" || exit 1
 
 meson install -C "$build" --no-rebuild --destdir "$dir/root" >out 2>err
 ok "meson install"
 
-folder=$(dirname "$(find "$dir/root" -name libcoll.pc)")
-prefix=$dir/root$(sed -n 's/^prefix=//p' "$folder/libcoll.pc")
-libraries=$(dirname "$folder")
+# option NAME: its default, which is the same on all machines.
+option() {
+  meson introspect --buildoptions "$source/meson.build" 2>err | python3 -c '
+import json, sys
+print(*(option["value"] for option in json.load(sys.stdin) if option["name"] == sys.argv[1]))' "$1"
+}
+
+[ "$(option prefix)/$(option libdir)" = /usr/local/lib ]
+ok "the default is a folder in which ldconfig and pkg-config look"
+
+libraries=$dir/root$prefix/$libdir
+folder=$libraries/pkgconfig
+[ -f "$folder/libcoll.pc" ] && [ -f "$libraries/libcoll.a" ] && [ -f "$libraries/libcoll.so" ]
+ok "libraries and libcoll.pc are in the folder of the build's options"
 
 # words OPTION: what pkg-config says, with the prefix where it is installed here.
 words() {
-  PKG_CONFIG_PATH=$folder pkg-config "--define-variable=prefix=$prefix" "$@" libcoll
+  PKG_CONFIG_PATH=$folder pkg-config "--define-variable=prefix=$dir/root$prefix" "$@" libcoll
 }
 
 # shellcheck disable=SC2046 # words, to be split
