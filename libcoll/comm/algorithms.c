@@ -96,9 +96,6 @@ void comm_algorithms_apply(struct coll_comm *comm) {
   for (int i = 0; i < COLL_COLLECTIVE_COUNT; i++) {
     coll_collective_t collective = (coll_collective_t)i;
     const char *name = comm->inherited.algorithms[i];
-    if (name == NULL) continue;
-    if (comm_algorithms_check(collective, name, comm->size, comm->reproducible) != COLL_OK)
-      continue;
-    comm_force(comm, collective, name);
+    if (name != NULL) comm_force(comm, collective, name);
   }
 }

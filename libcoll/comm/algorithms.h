@@ -25,7 +25,7 @@ coll_status_t comm_algorithms_check(coll_collective_t collective, const char *na
 coll_status_t comm_algorithms_check_all(const char *const names[COLL_COLLECTIVE_COUNT], int size,
                                         bool reproducible);
 
-/* Forces those of comm->inherited on a new communicator, as far as they pass the check. */
+/* Forces those of comm->inherited, which have passed the check, on a new communicator. */
 void comm_algorithms_apply(struct coll_comm *comm);
 
 #endif

@@ -242,25 +242,7 @@ coll_status_t comm_connect(transport_listener_t *listener, int rank, int size,
 /* All ranks compare all records, so all find the same two ranks. */
 static coll_status_t check_agreed(int rank, int size, const comm_record_t records[]) {
   for (int peer = 1; peer < size; peer++) {
-    int32_t first = records[0].agreed.reproducible, other = records[peer].agreed.reproducible;
-    if (records[0].agreed.layout != records[peer].agreed.layout) {
-      return base_fail(
-          COLL_ERROR_MISMATCH,
-          "rank %d: COLL_TOPO_FILE places the ranks of rank 0 and of rank %d "
-          "differently: give all ranks the same file, COLL_TOPO_MAP and COLL_TOPO_PACED",
-          rank, peer);
-    }
-    if (records[0].agreed.algorithms != records[peer].agreed.algorithms) {
-      return base_fail(COLL_ERROR_MISMATCH,
-                       "rank %d: rank 0 and rank %d force different algorithms: set COLL_ALGO, or "
-                       "the config's field, alike on all ranks",
-                       rank, peer);
-    }
-    if (other == first) continue;
-    return base_fail(COLL_ERROR_MISMATCH,
-                     "rank %d: rank 0 creates the communicator with reproducible %d, but rank %d "
-                     "with %d: set COLL_REPRODUCIBLE, or the config's field, alike on all ranks",
-                     rank, (int)first, peer, (int)other);
+    COLL_TRY(comm_agreed_compare(rank, 0, &records[0].agreed, peer, &records[peer].agreed));
   }
   return COLL_OK;
 }

@@ -6,18 +6,10 @@
 #ifndef COMM_SETTINGS_H
 #define COMM_SETTINGS_H
 
+#include "comm/agreed.h"
 #include "comm/comm.h"
 #include "device/cuda/end.h"
 #include "topo/map.h"
-
-/* Settings that determine plans or results. All ranks of a communicator must have equal values,
- * which are compared when it is created. */
-typedef struct comm_agreed {
-  int32_t reproducible; /* COLL_REPRODUCIBLE: 0 or 1 */
-  uint64_t layout;      /* digest of the layout that COLL_TOPO_FILE gives, and of whether its
-                           links are paced; 0 without a file */
-  uint64_t algorithms;  /* digest of those that COLL_ALGO forces */
-} comm_agreed_t;
 
 typedef struct comm_settings {
   uint64_t timeout_ns;   /* COLL_TIMEOUT_MS */

@@ -1,8 +1,9 @@
 /*
  * An allgather on the parent gives every rank the color, key and record of all others. Then the
- * ranks of each color connect. A second allgather confirms that all have connected. A rank that
- * fails in between ends the parent, and a rank that waits for its peers checks the parent, so that
- * all ranks learn of a failure at once, with the rank that caused it.
+ * ranks of each color connect, or all of them find that their settings are not allowed. A second
+ * allgather says which ranks have connected. A rank that fails to connect ends the parent, and a
+ * rank that waits for its peers checks the parent, so that all ranks learn of a failure at once,
+ * with the rank that caused it.
  */
 #include "comm/split.h"
 
@@ -49,12 +50,33 @@ static int select_color(request_t requests[], int count, int color) {
   return selected;
 }
 
+static coll_status_t fail_of_other(const struct coll_comm *parent, int rank) {
+  return base_fail(COLL_ERROR_SYSTEM,
+                   "rank %d: rank %d could not take part in the split (its own error says why)",
+                   parent->rank, rank);
+}
+
 static coll_status_t check_all_can(const struct coll_comm *parent, const request_t requests[]) {
   for (int rank = 0; rank < parent->size; rank++) {
-    if (!requests[rank].failed || rank == parent->rank) continue;
-    return base_fail(COLL_ERROR_SYSTEM,
-                     "rank %d: rank %d could not take part in the split (its own error says why)",
-                     parent->rank, rank);
+    if (requests[rank].failed && rank != parent->rank) return fail_of_other(parent, rank);
+  }
+  return COLL_OK;
+}
+
+/* The first rank of the parent with the color of this one. */
+static int first_of_color(const request_t requests[], int rank) {
+  int first = 0;
+  while (requests[first].color != requests[rank].color) first++;
+  return first;
+}
+
+/* All ranks compare the settings within all colors, so all find the same two ranks. */
+static coll_status_t check_agreed(const struct coll_comm *parent, const request_t requests[]) {
+  for (int rank = 0; rank < parent->size; rank++) {
+    if (requests[rank].color < 0) continue;
+    int first = first_of_color(requests, rank);
+    COLL_TRY(comm_agreed_compare(parent->rank, first, &requests[first].record.agreed, rank,
+                                 &requests[rank].record.agreed));
   }
   return COLL_OK;
 }
@@ -70,6 +92,7 @@ static coll_status_t make_request(const struct coll_comm *parent,
   own->record.costs = parent->costs;
   own->record.has_gpu = settings->device != CUDA_NO_DEVICE;
   own->record.agreed.reproducible = parent->reproducible;
+  own->record.agreed.algorithms = comm_algorithms_digest(settings->inherited.algorithms);
   own->record.agreed.layout = comm_placement_digest(parent->layout, parent->paced);
   return COLL_OK;
 }
@@ -187,19 +210,39 @@ static coll_status_t complete(struct coll_comm *made, const struct coll_comm *pa
   return comm_gpu_connect_created(&made, &settings->device, 1, settings->timeout_ns);
 }
 
+/* Whether this rank's color may have its settings: its ranks, whose settings agree, all find the
+ * same. */
+static coll_status_t check_members(const struct coll_comm *parent, int count,
+                                   const comm_split_settings_t *settings) {
+  return comm_algorithms_check_all(settings->inherited.algorithms, count, parent->reproducible);
+}
+
+/* Waits until all ranks of the parent have done their part. `refused`: this one has not, as
+ * check_members said. all: room for a byte of each rank. */
+static coll_status_t exchange_refusals(struct coll_comm *parent, bool refused, char all[]) {
+  const char own = refused;
+  COLL_TRY(comm_allgather(parent, FLIGHT_SPLIT, &own, sizeof own, all));
+  for (int rank = 0; rank < parent->size && !refused; rank++) {
+    if (all[rank] != 0) return fail_of_other(parent, rank);
+  }
+  return COLL_OK;
+}
+
 /* Connects the ranks of this rank's color, if it has one, and waits until all ranks of the parent
  * have connected. If one of them fails, all fail. */
 static coll_status_t make_child(struct coll_comm *parent, transport_listener_t *listener,
                                 request_t requests[], int color,
                                 const comm_split_settings_t *settings, struct coll_comm **child) {
   health_t health = {.parent = parent, .settings = settings, .failed_rank = parent->rank};
-  struct coll_comm *made = color < 0 ? NULL : *child;
+  struct coll_comm *made = NULL;
   bool all_on_gpus = true;
+  int count = color < 0 ? 0 : select_color(requests, parent->size, color);
+  bool refused = count > 0 && check_members(parent, count, settings) != COLL_OK;
   coll_status_t status = COLL_OK;
-  if (color < 0) {
+  if (count == 0 || refused) {
     transport_listener_close(listener);
   } else {
-    int count = select_color(requests, parent->size, color);
+    made = *child;
     for (int i = 0; i < count; i++) all_on_gpus = all_on_gpus && requests[i].record.has_gpu;
     status = connect_members(listener, requests, count, &health, &made);
   }
@@ -207,9 +250,8 @@ static coll_status_t make_child(struct coll_comm *parent, transport_listener_t *
     finish_parent(parent, status, health.failed_rank);
     return status;
   }
-  const char own = 0;
-  status = comm_allgather(parent, FLIGHT_SPLIT, &own, sizeof own,
-                          requests); /* reuses the buffer of the requests */
+  status = exchange_refusals(parent, refused, (char *)requests); /* which are needed no more */
+  if (status == COLL_OK && refused) status = check_members(parent, count, settings);
   if (status == COLL_OK && made != NULL) status = complete(made, parent, settings, all_on_gpus);
   if (status == COLL_OK) {
     *child = made;
@@ -234,6 +276,7 @@ coll_status_t comm_split(struct coll_comm *parent, int color, int key,
   status = comm_allgather(parent, FLIGHT_SPLIT, &own, sizeof own, requests);
   if (status == COLL_OK) status = own_status;
   if (status == COLL_OK) status = check_all_can(parent, requests);
+  if (status == COLL_OK) status = check_agreed(parent, requests);
   if (status == COLL_OK) {
     status = make_child(parent, &listener, requests, color, settings, child);
   } else {

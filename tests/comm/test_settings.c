@@ -358,3 +358,61 @@ Test(settings, of_a_reproducible_communicator_have_its_order) {
   cr_assert_not_null(strstr(coll_last_error(NULL), "allreduce by 'ring' reduces in an order"), "%s",
                      coll_last_error(NULL));
 }
+
+/* Within a color. Other colors may force others, and what was split can be used as before. */
+static int split_differently(party_rank_t *self) {
+  coll_comm_config_t config = COLL_COMM_CONFIG_INIT;
+  coll_comm_t child = NULL;
+  bool is_last = self->rank == self->size - 1;
+  config.algorithms = is_last ? "allreduce=ring" : "allreduce=biring";
+  coll_status_t status = coll_comm_split(self->comm, self->rank > 0, 0, &config, &child);
+  PARTY_REQUIRE(status == COLL_ERROR_MISMATCH, "%s", coll_status_string(status));
+  PARTY_REQUIRE(strstr(coll_last_error(NULL), "rank 1 and rank 3 force different algorithms"),
+                "it says '%s'", coll_last_error(NULL));
+  PARTY_OK(coll_comm_split(self->comm, is_last, 0, &config, &child));
+  PARTY_OK(coll_barrier(child, NULL));
+  return coll_comm_destroy(child) != COLL_OK;
+}
+
+Test(settings, of_ranks_that_split_with_different_algorithms_are_refused) {
+  PARTY_RUN(4, 20000, split_differently, NULL);
+}
+
+/* Ranks 0 to 2 are not allowed what they force; rank 3, which is alone, is allowed anything. */
+static int check_refusal(coll_comm_t parent, int rank, const char *algorithms, const char *why) {
+  coll_comm_config_t config = COLL_COMM_CONFIG_INIT;
+  coll_comm_t child = NULL;
+  bool is_last = rank == 3;
+  config.algorithms = algorithms;
+  coll_status_t status = coll_comm_split(parent, is_last, 0, &config, &child);
+  PARTY_REQUIRE(status == (is_last ? COLL_ERROR_SYSTEM : COLL_ERROR_INVALID), "%s",
+                coll_status_string(status));
+  PARTY_REQUIRE(strstr(coll_last_error(NULL), is_last ? "rank 0 could not take part" : why),
+                "it says '%s'", coll_last_error(NULL));
+  PARTY_OK(coll_barrier(parent, NULL));
+  return 0;
+}
+
+static int split_reproducible(int rank, int size, void *context) {
+  coll_unique_id_t *id = harness_board();
+  coll_comm_config_t config = COLL_COMM_CONFIG_INIT;
+  coll_comm_t parent, pair;
+  (void)context;
+  config.reproducible = 1;
+  config.algorithms = "allreduce=butterfly"; /* in the order of ranks if they are a power of two */
+  if (rank == 0) PARTY_OK(coll_unique_id_create(id));
+  harness_barrier();
+  PARTY_OK(coll_comm_create(id, rank, size, &config, &parent));
+  PARTY_TRY(check_refusal(parent, rank, "allreduce=ring", "allreduce by 'ring' reduces in an"));
+  PARTY_TRY(check_refusal(parent, rank, NULL, "allreduce by 'butterfly' reduces in an order"));
+  PARTY_OK(coll_comm_split(parent, rank % 2, 0, NULL, &pair));
+  PARTY_TRY(check_comm(pair, "shm", "butterfly"));
+  PARTY_OK(coll_comm_destroy(pair));
+  return coll_comm_destroy(parent) != COLL_OK;
+}
+
+Test(settings, of_a_split_of_a_reproducible_communicator_have_its_order) {
+  harness_result_t result;
+  unsetenv("COLL_TRANSPORTS");
+  cr_assert(harness_run(4, 20000, split_reproducible, NULL, &result), "%s", result.text);
+}
