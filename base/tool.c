@@ -98,3 +98,10 @@ int base_tool_dispatch(const char *tool, const char *usage, const base_tool_comm
   }
   return BASE_EXIT_USAGE;
 }
+
+void base_tool_print_knobs(coll_status_t (*get)(int index, coll_knob_t *knob)) {
+  coll_knob_t knob = COLL_KNOB_INIT;
+  for (int i = 0; get(i, &knob) == COLL_OK; i++) {
+    printf("%s=%s (default '%s'): %s\n", knob.name, knob.value, knob.default_value, knob.help);
+  }
+}

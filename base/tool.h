@@ -5,6 +5,7 @@
 #ifndef BASE_TOOL_H
 #define BASE_TOOL_H
 
+#include <coll.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -51,5 +52,9 @@ coll_status_t base_tool_input(coll_status_t status);
  * command. */
 int base_tool_dispatch(const char *tool, const char *usage, const base_tool_command_t commands[],
                        size_t count, int argc, char **argv);
+
+/* Prints a line for each of the COLL_* environment variables. get: coll_knob_get, of which this
+ * room has the declaration alone. */
+void base_tool_print_knobs(coll_status_t (*get)(int index, coll_knob_t *knob));
 
 #endif

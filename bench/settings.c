@@ -10,6 +10,7 @@
 #include "base/names.h"
 #include "base/options.h"
 #include "base/text.h"
+#include "base/tool.h"
 #include "bench/collectives.h"
 #include "bench/nccl_options.h"
 
@@ -443,13 +444,6 @@ static coll_status_t parse_options(int argc, char **argv, raw_t *raw, bench_sett
   return parse_words(&command, argc, argv, collective, help_printed);
 }
 
-static void print_knobs(void) {
-  coll_knob_t knob = COLL_KNOB_INIT;
-  for (int i = 0; coll_knob_get(i, &knob) == COLL_OK; i++) {
-    printf("%s=%s (default '%s'): %s\n", knob.name, knob.value, knob.default_value, knob.help);
-  }
-}
-
 coll_status_t bench_settings_parse(int argc, char **argv, bench_settings_t *settings,
                                    bool *help_printed) {
   raw_t raw = {.begin = 8,
@@ -468,7 +462,7 @@ coll_status_t bench_settings_parse(int argc, char **argv, bench_settings_t *sett
   bench_nccl_options_list(&raw.nccl);
   COLL_TRY(parse_options(argc, argv, &raw, &parsed, &collective, help_printed));
   if (raw.knobs && !*help_printed) {
-    print_knobs();
+    base_tool_print_knobs(coll_knob_get);
     *help_printed = true;
   }
   if (*help_printed) return COLL_OK;

@@ -241,6 +241,9 @@ ok "ranks get the map, by default that of the environment"
 COLL_TOPO_MAP=rail run 2 -n 1 true && one_line && grep -q "did you mean 'by-rail'" err
 ok "a wrong COLL_TOPO_MAP"
 
+COLL_HANG_MS=17 run 0 --knobs && grep -q "^COLL_HANG_MS=17 (default '30000'): milliseconds" out
+ok "--knobs lists the environment variables with their values"
+
 if command -v python3 >/dev/null 2>&1; then
   python3 -c 'import socket, time
 s = socket.socket(); s.bind(("", 0)); s.listen()

@@ -181,13 +181,6 @@ static coll_status_t finish(const raw_t *raw, collrun_settings_t *settings) {
   return base_fail_errno(COLL_ERROR_SYSTEM, "--folder %s", raw->folder);
 }
 
-static void print_knobs(void) {
-  coll_knob_t knob = COLL_KNOB_INIT;
-  for (int i = 0; coll_knob_get(i, &knob) == COLL_OK; i++) {
-    printf("%s=%s (default '%s'): %s\n", knob.name, knob.value, knob.default_value, knob.help);
-  }
-}
-
 coll_status_t collrun_settings_parse(int argc, char **argv, collrun_settings_t *settings,
                                      bool *help_printed) {
   raw_t raw = {.grace_ms = 2500};
@@ -196,7 +189,7 @@ coll_status_t collrun_settings_parse(int argc, char **argv, collrun_settings_t *
   COLL_TRY(base_knob_word(&map_knob, &raw.map));
   COLL_TRY(parse(argc, argv, &raw, &parsed, &first, help_printed));
   if (raw.knobs && !*help_printed) {
-    print_knobs();
+    base_tool_print_knobs(coll_knob_get);
     *help_printed = true;
   }
   if (*help_printed) return COLL_OK;
