@@ -26,28 +26,19 @@ typedef struct unique_id {
 
 _Static_assert(sizeof(unique_id_t) <= COLL_UNIQUE_ID_BYTES, "an id must fit its public bytes");
 
-/* otherwise: where it listens without COLL_INTERFACE_ADDRESS. */
-static coll_status_t create_id(const char *verb, const char *otherwise, coll_unique_id_t *id) {
+coll_status_t coll_unique_id_create(const coll_comm_config_t *config, coll_unique_id_t *id) {
   unique_id_t made = {.magic = ID_MAGIC};
   comm_settings_t settings;
-  if (id == NULL) return base_fail(COLL_ERROR_INVALID, "%s: id is NULL", verb);
-  COLL_TRY(comm_settings_read(NULL, &settings));
+  if (id == NULL) return base_fail(COLL_ERROR_INVALID, "coll_unique_id_create: id is NULL");
+  COLL_TRY(comm_settings_read(config, &settings));
   COLL_TRY(base_secret_create(&made.address.secret));
   uint64_t deadline_ns = base_clock_now_ns() + settings.timeout_ns;
-  COLL_TRY(rendezvous_server_start_own(otherwise, settings.inherited.transport.interfaces,
-                                       deadline_ns, &made.address));
+  COLL_TRY(rendezvous_server_start_own("", settings.inherited.transport.interfaces, deadline_ns,
+                                       &made.address));
   made.address.is_here = false; /* it will be used elsewhere */
   memset(id, 0, sizeof *id);
   memcpy(id->internal, &made, sizeof made);
   return COLL_OK;
-}
-
-coll_status_t coll_unique_id_create(coll_unique_id_t *id) {
-  return create_id("coll_unique_id_create", "127.0.0.1", id);
-}
-
-coll_status_t coll_unique_id_create_net(coll_unique_id_t *id) {
-  return create_id("coll_unique_id_create_net", "", id);
 }
 
 /* ---- jobs -----------------------------------------------------------------------------------*/

@@ -30,10 +30,9 @@ static const base_knob_t knobs[] = {
      .help = "milliseconds to wait for the other ranks when a communicator is created"},
     {.name = "COLL_INTERFACE_ADDRESS",
      .kind = BASE_KNOB_TEXT,
-     .fallback = "127.0.0.1",
-     .help = "numeric address that coll_unique_id_create listens on; if set, also "
-             "coll_unique_id_create_net, and rank 0 of a job whose ranks meet through their "
-             "launcher, which listen on all addresses otherwise"},
+     .fallback = "",
+     .help = "numeric address at which coll_unique_id_create listens, and rank 0 of a job whose "
+             "ranks meet through their launcher; empty: at all addresses"},
     {.name = "COLL_TUNE",
      .kind = BASE_KNOB_WORD,
      .fallback = "auto",

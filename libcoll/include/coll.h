@@ -108,15 +108,15 @@ typedef struct coll_comm_config coll_comm_config_t;
  * which they were made, also from several threads or streams; but sends and receives that follow
  * each other run at once. If the soft limit of open files may be too low, creation raises it. */
 
-/* Creates a unique id and starts its rendezvous server: a thread of this process that listens on a
- * TCP port of COLL_INTERFACE_ADDRESS (default: the loopback address), or at all addresses, if that
- * one is not this host's but leads to it. The thread ends when all ranks have the communicator, or
- * have been told why they cannot; until then the process must not exit. */
-COLL_API coll_status_t coll_unique_id_create(coll_unique_id_t *id);
-
-/* The same for ranks on several hosts: without COLL_INTERFACE_ADDRESS, the thread listens at all
- * addresses that COLL_INTERFACES allows. The program must not show the id to strangers. */
-COLL_API coll_status_t coll_unique_id_create_net(coll_unique_id_t *id);
+/* Creates a unique id, which the program sends to all ranks and must not show to strangers, and
+ * starts its rendezvous server: a thread of this process that listens on a TCP port. The ranks
+ * connect to COLL_INTERFACE_ADDRESS, if that is set, else to the addresses of this host that the
+ * config's `interfaces` allow; with "=lo" only ranks on this host can. config may be NULL; its
+ * `create_timeout_ms` limits how long the call waits until the host has an address. The thread ends
+ * when all ranks have the communicator, or have been told why they cannot; until then the process
+ * must not exit. */
+COLL_API coll_status_t coll_unique_id_create(const coll_comm_config_t *config,
+                                             coll_unique_id_t *id);
 
 /* Makes this process or thread rank `rank` of `size`. config may be NULL. Returns COLL_OK once all
  * ranks have made their part of the communicator. COLL_ERROR_TIMEOUT names the ranks that did not

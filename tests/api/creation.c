@@ -45,7 +45,7 @@ coll_status_t await_failure(coll_comm_t comm) {
 void make(coll_comm_t comms[], int size, int blocking) {
   coll_unique_id_t id;
   const coll_comm_config_t config = config_of(blocking);
-  OK(coll_unique_id_create(&id));
+  OK(coll_unique_id_create(NULL, &id));
   OK(coll_group_start());
   for (int i = 0; i < size; i++) OK(coll_comm_create(&id, i, size, &config, &comms[i]));
   IS(coll_group_end(), blocking ? COLL_OK : COLL_IN_PROGRESS);

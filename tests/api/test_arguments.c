@@ -63,8 +63,7 @@ Test(arguments, of_null_are_named) {
   REFUSED(coll_comm_route(comm, -1, &route), "rank -1");
   REFUSED(coll_comm_split(comm, 0, 0, NULL, NULL), "new_comm is NULL");
   REFUSED(coll_comm_create_local(2, NULL, NULL), "comms is NULL");
-  REFUSED(coll_unique_id_create(NULL), "id is NULL");
-  REFUSED(coll_unique_id_create_net(NULL), "id is NULL");
+  REFUSED(coll_unique_id_create(NULL, NULL), "id is NULL");
   REFUSED(coll_comm_create_env(NULL, NULL), "comm is NULL");
   REFUSED(coll_mem_alloc(COLL_DEVICE_HOST, 1, NULL), "ptr is NULL");
   REFUSED(coll_stream_create(NULL), "stream is NULL");
@@ -270,7 +269,7 @@ Test(arguments, of_creation_are_checked) {
   coll_comm_config_t config = COLL_COMM_CONFIG_INIT;
   memset(&id, 0x5a, sizeof id);
   REFUSED(coll_comm_create(&id, 0, 1, NULL, &comm), "coll_unique_id_create");
-  cr_assert_eq(coll_unique_id_create(&id), COLL_OK, "%s", coll_last_error(NULL));
+  cr_assert_eq(coll_unique_id_create(NULL, &id), COLL_OK, "%s", coll_last_error(NULL));
   REFUSED(coll_comm_create(NULL, 0, 1, NULL, &comm), "id is NULL");
   REFUSED(coll_comm_create(&id, 0, 1, NULL, NULL), "comm is NULL");
   REFUSED(coll_comm_create(&id, 1, 1, NULL, &comm), "rank 1 of 1");

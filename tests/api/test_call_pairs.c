@@ -178,7 +178,7 @@ static int play_all(actor_t *self) {
 
 static int process_main(int rank, int size, void *context) {
   actor_t self = {.show = context, .rank = rank};
-  if (rank == 0 && coll_unique_id_create(&self.show->id) != COLL_OK) {
+  if (rank == 0 && coll_unique_id_create(NULL, &self.show->id) != COLL_OK) {
     return harness_fail("no unique id: %s", coll_last_error(NULL));
   }
   wait_at_barrier(&self);

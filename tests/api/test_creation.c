@@ -14,7 +14,7 @@ Test(creation, of_several_ranks_in_a_group) {
     coll_unique_id_t id;
     coll_comm_t comms[5] = {0};
     int rank;
-    OK(coll_unique_id_create(&id));
+    OK(coll_unique_id_create(NULL, &id));
     OK(coll_group_start());
     for (int i = 0; i < size; i++) OK(coll_comm_create(&id, i, size, NULL, &comms[i]));
     OK(coll_group_end());
@@ -27,11 +27,13 @@ Test(creation, of_several_ranks_in_a_group) {
   }
 }
 
-/* With an id that ranks of other hosts can use, too. */
-Test(creation, at_all_addresses) {
+/* With an id that only ranks of this host can use. */
+Test(creation, at_the_loopback_interface) {
+  coll_comm_config_t config = COLL_COMM_CONFIG_INIT;
   coll_unique_id_t id;
   coll_comm_t comms[3];
-  OK(coll_unique_id_create_net(&id));
+  config.interfaces = "=lo";
+  OK(coll_unique_id_create(&config, &id));
   OK(coll_group_start());
   for (int rank = 0; rank < 3; rank++) OK(coll_comm_create(&id, rank, 3, NULL, &comms[rank]));
   OK(coll_group_end());
@@ -42,7 +44,7 @@ Test(creation, at_all_addresses) {
 Test(creation, of_two_communicators_in_a_group) {
   coll_unique_id_t ids[2];
   coll_comm_t comms[2][3];
-  for (int c = 0; c < 2; c++) OK(coll_unique_id_create(&ids[c]));
+  for (int c = 0; c < 2; c++) OK(coll_unique_id_create(NULL, &ids[c]));
   OK(coll_group_start());
   OK(coll_group_start()); /* groups may be nested */
   for (int rank = 0; rank < 3; rank++) {
@@ -99,7 +101,7 @@ Test(creation, returns_at_once_and_is_queried) {
   coll_comm_t comms[2];
   const coll_comm_config_t config = config_of(0);
   int rank;
-  OK(coll_unique_id_create(&id));
+  OK(coll_unique_id_create(NULL, &id));
   IS(coll_comm_create(&id, 0, 2, &config, &comms[0]), COLL_IN_PROGRESS);
   for (int i = 0; i < 20; i++) {
     IS(coll_comm_error(comms[0]), COLL_IN_PROGRESS);
@@ -122,7 +124,7 @@ Test(creation, is_aborted_and_destroyed) {
     coll_comm_t comm;
     const coll_comm_config_t config = config_of(0);
     double begin = now_s();
-    OK(coll_unique_id_create(&id));
+    OK(coll_unique_id_create(NULL, &id));
     IS(coll_comm_create(&id, 0, 2, &config, &comm), COLL_IN_PROGRESS);
     for (int i = 0; i < 50; i++) nap_ms(1);
     if (aborts) {
@@ -293,7 +295,7 @@ Test(creation_failure, leaves_the_text_of_the_thread) {
   const coll_comm_config_t config = config_of(0);
   IS(coll_comm_size(NULL, NULL), COLL_ERROR_INVALID);
   says("NULL");
-  OK(coll_unique_id_create(&id));
+  OK(coll_unique_id_create(NULL, &id));
   IS(coll_comm_create(&id, 0, 2, &config, &comm), COLL_IN_PROGRESS);
   cr_assert_str_eq(coll_last_error(comm), coll_last_error(NULL));
   says("NULL");

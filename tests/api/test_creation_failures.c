@@ -13,7 +13,7 @@ Test(creation_failure, wrong_arguments_make_none) {
   coll_unique_id_t id;
   coll_comm_t comms[3] = {0}, child = NULL;
   coll_comm_config_t config = config_of(2);
-  OK(coll_unique_id_create(&id));
+  OK(coll_unique_id_create(NULL, &id));
   IS(coll_comm_create(&id, 0, 1, &config, &comms[0]), COLL_ERROR_INVALID);
   says("blocking 2");
   config = config_of(1);
@@ -38,7 +38,7 @@ Test(creation_failure, wrong_arguments_make_none) {
 Test(creation_failure, cancelled_groups_make_no_communicators) {
   coll_unique_id_t id;
   coll_comm_t comms[2] = {0}, child = NULL;
-  OK(coll_unique_id_create(&id));
+  OK(coll_unique_id_create(NULL, &id));
   OK(coll_group_start());
   for (int i = 0; i < 2; i++) OK(coll_comm_create(&id, i, 2, NULL, &comms[i]));
   OK(coll_group_cancel());
@@ -57,7 +57,7 @@ Test(creation_failure, groups_of_calls_make_no_communicators) {
   coll_comm_t old[2], comms[2] = {0};
   float x = 0;
   make(old, 2, 1);
-  OK(coll_unique_id_create(&id));
+  OK(coll_unique_id_create(NULL, &id));
   OK(coll_group_start());
   OK(coll_comm_create(&id, 0, 2, NULL, &comms[0]));
   IS(coll_allreduce(&x, &x, 1, COLL_FLOAT32, COLL_SUM, comms[0], NULL), COLL_ERROR_INVALID);
@@ -81,7 +81,7 @@ Test(creation_failure, a_missing_rank_is_named) {
     coll_comm_t comms[2], others[2];
     coll_comm_config_t config = config_of(blocking);
     config.create_timeout_ms = 3000; /* within which the others must join */
-    for (int i = 0; i < 2; i++) OK(coll_unique_id_create(&ids[i]));
+    for (int i = 0; i < 2; i++) OK(coll_unique_id_create(NULL, &ids[i]));
     OK(coll_group_start());
     for (int i = 0; i < 2; i++) {
       OK(coll_comm_create(&ids[0], i, 3, &config, &comms[i]));
@@ -110,7 +110,7 @@ Test(creation_failure, of_one_rank_releases_the_others) {
   coll_unique_id_t id;
   coll_comm_t comms[3];
   coll_comm_config_t config = config_of(1);
-  OK(coll_unique_id_create(&id));
+  OK(coll_unique_id_create(NULL, &id));
   OK(coll_group_start());
   for (int i = 0; i < 3; i++) {
     config.reproducible = i == 1 ? 1 : -1;
@@ -134,7 +134,7 @@ Test(creation_failure, an_abort_ends_the_group) {
   const coll_comm_config_t config = config_of(1);
   pthread_t thread;
   double begin = now_s();
-  OK(coll_unique_id_create(&id));
+  OK(coll_unique_id_create(NULL, &id));
   OK(coll_group_start());
   for (int i = 0; i < 2; i++) OK(coll_comm_create(&id, i, 3, &config, &comms[i]));
   pthread_create(&thread, NULL, abort_soon, comms[1]);
@@ -187,7 +187,7 @@ Test(creation_failure, aborts_at_any_time_leave_nothing) {
     coll_unique_id_t id;
     coll_comm_t comms[2];
     const coll_comm_config_t config = config_of(0);
-    OK(coll_unique_id_create(&id));
+    OK(coll_unique_id_create(NULL, &id));
     OK(coll_group_start());
     for (int r = 0; r < 2; r++) OK(coll_comm_create(&id, r, 2, &config, &comms[r]));
     IS(coll_group_end(), COLL_IN_PROGRESS);
@@ -237,7 +237,7 @@ Test(creation, is_not_ended_by_a_forked_process) {
   coll_comm_t comms[2];
   const coll_comm_config_t config = config_of(0);
   int status;
-  OK(coll_unique_id_create(&id));
+  OK(coll_unique_id_create(NULL, &id));
   IS(coll_comm_create(&id, 0, 2, &config, &comms[0]), COLL_IN_PROGRESS);
   nap_ms(20);
   pid_t child = fork();

@@ -18,7 +18,7 @@ static int make_in_processes(int process, int processes, void *context) {
   int32_t in[EACH], out[EACH], size = processes * EACH;
   const coll_comm_config_t config = config_of(process != 0);
   (void)context;
-  if (process == 0) PARTY_OK(coll_unique_id_create(id));
+  if (process == 0) PARTY_OK(coll_unique_id_create(NULL, id));
   harness_barrier();
   PARTY_OK(coll_group_start());
   for (int i = 0; i < EACH; i++) {
@@ -60,7 +60,7 @@ static int give_up(int rank, int size, void *context) {
   coll_comm_t comm;
   const coll_comm_config_t config = config_of(0);
   bool destroys = *(const bool *)context;
-  if (rank == 0) PARTY_OK(coll_unique_id_create(id));
+  if (rank == 0) PARTY_OK(coll_unique_id_create(NULL, id));
   harness_barrier();
   if (rank == 2) {
     harness_barrier();
@@ -109,7 +109,7 @@ static int give_up_early(int rank, int size, void *context) {
   pthread_t thread;
   static _Atomic bool waits;
   (void)context;
-  if (rank == 0) PARTY_OK(coll_unique_id_create(id));
+  if (rank == 0) PARTY_OK(coll_unique_id_create(NULL, id));
   if (rank == 1) {
     PARTY_OK(coll_comm_create_local(2, NULL, failed));
     PARTY_OK(coll_comm_set_progress(failed[0], linger, &waits));
@@ -151,7 +151,7 @@ static int die(int rank, int size, void *context) {
   coll_comm_t comm;
   const coll_comm_config_t config = config_of(0);
   (void)context;
-  if (rank == 0) PARTY_OK(coll_unique_id_create(id));
+  if (rank == 0) PARTY_OK(coll_unique_id_create(NULL, id));
   harness_barrier();
   if (rank == 2) {
     harness_barrier(); /* rank 1 is making it */

@@ -218,7 +218,7 @@ static int make_own(const scene_t *s) {
   coll_stream_t stream;
   void *memory;
   if (s->rank == 0) {
-    PARTY_OK(coll_unique_id_create(&meeting->child_ids[s->round]));
+    PARTY_OK(coll_unique_id_create(NULL, &meeting->child_ids[s->round]));
     atomic_store(&meeting->has_child_id[s->round], true);
   }
   while (!atomic_load(&meeting->has_child_id[s->round])) nap_ms(1);
@@ -280,13 +280,13 @@ static int make_scene(scene_t *s) {
   const coll_comm_config_t background = config_of(0);
   coll_unique_id_t id;
   float factor = 2;
-  if (s->rank == 0) PARTY_OK(coll_unique_id_create(&s->meeting->id));
+  if (s->rank == 0) PARTY_OK(coll_unique_id_create(NULL, &s->meeting->id));
   harness_barrier();
   PARTY_OK(coll_comm_create(&s->meeting->id, s->rank, s->size, NULL, &s->comm));
   PARTY_OK(coll_comm_split(s->comm, 0, 0, NULL, &s->split));
   PARTY_OK(coll_comm_split(s->comm, 0, 0, NULL, &s->finalized));
   PARTY_OK(coll_comm_finalize(s->finalized));
-  PARTY_OK(coll_unique_id_create(&id)); /* whose other rank never comes */
+  PARTY_OK(coll_unique_id_create(NULL, &id)); /* whose other rank never comes */
   PARTY_REQUIRE(coll_comm_create(&id, 0, 2, &background, &s->unfinished) == COLL_IN_PROGRESS, "%s",
                 coll_last_error(NULL));
   PARTY_OK(coll_mem_alloc(COLL_DEVICE_HOST, LARGE * sizeof(float), (void **)&s->memory));

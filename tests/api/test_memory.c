@@ -218,7 +218,7 @@ static int create_and_destroy(int rank, int size, void *context) {
   int maps = 0, files = 0;
   for (int round = 0; round < 40; round++) {
     coll_comm_t comm, child;
-    if (rank == 0) PARTY_OK(coll_unique_id_create(id));
+    if (rank == 0) PARTY_OK(coll_unique_id_create(NULL, id));
     harness_barrier();
     PARTY_OK(coll_comm_create(id, rank, size, NULL, &comm));
     PARTY_OK(coll_comm_split(comm, rank % 2, 0, NULL, &child));

@@ -346,7 +346,7 @@ static int settings_differ(int rank, int size, void *context) {
   coll_comm_t comm;
   (void)context;
   config.reproducible = rank == 2 ? 1 : -1;
-  if (rank == 0) PARTY_OK(coll_unique_id_create(id));
+  if (rank == 0) PARTY_OK(coll_unique_id_create(NULL, id));
   harness_barrier();
   coll_status_t status = coll_comm_create(id, rank, size, &config, &comm);
   PARTY_REQUIRE(status == COLL_ERROR_MISMATCH, "%s: %s", coll_status_string(status),
@@ -383,7 +383,7 @@ static int settings_count(int rank, int size, void *context) {
     bool knob = setting == 0;
     setenv("COLL_REPRODUCIBLE", knob || setting < 0 ? "1" : "0", 1);
     config.reproducible = setting;
-    if (rank == 0) PARTY_OK(coll_unique_id_create(&ids[setting + 1]));
+    if (rank == 0) PARTY_OK(coll_unique_id_create(NULL, &ids[setting + 1]));
     harness_barrier();
     PARTY_OK(coll_comm_create(&ids[setting + 1], rank, size, &config, &comm));
     setenv("COLL_REPRODUCIBLE", setting < 0 ? "1" : "0", 1);
@@ -408,7 +408,7 @@ Test(reproducible, other_settings_are_refused) {
   coll_comm_config_t config = COLL_COMM_CONFIG_INIT;
   coll_comm_t comms[1];
   config.reproducible = 2;
-  cr_assert_eq(coll_unique_id_create(&id), COLL_OK);
+  cr_assert_eq(coll_unique_id_create(NULL, &id), COLL_OK);
   cr_expect_eq(coll_comm_create(&id, 0, 1, &config, &comms[0]), COLL_ERROR_INVALID);
   cr_expect_not_null(strstr(coll_last_error(NULL), "reproducible 2"));
   config.reproducible = 0;

@@ -220,7 +220,7 @@ static int prepare(const death_t *death, int rank, int size, coll_comm_t *parent
   setenv("MASTER_ADDR", "127.0.0.1", 1);
   set("MASTER_PORT", death->port);
   if (is_missed(death)) virtual_time_freeze();
-  if (death->way != CREATE_ENV && rank == 0) PARTY_OK(coll_unique_id_create(harness_board()));
+  if (death->way != CREATE_ENV && rank == 0) PARTY_OK(coll_unique_id_create(NULL, harness_board()));
   harness_barrier();
   if (death->way == SPLIT || death->way == SPLIT_IN_TWO) {
     PARTY_OK(coll_comm_create(harness_board(), rank, size, NULL, parent));

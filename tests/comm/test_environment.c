@@ -241,7 +241,7 @@ Test(environment, refuses_empty_variables_of_the_library) {
     set("COLL_ADDRESS", "127.0.0.1:1");
     set(own[i], "");
     coll_status_t status = strncmp(own[i], "COLL_INTERFACE", 14) == 0 || i == 7
-                               ? coll_unique_id_create_net(&id)
+                               ? coll_unique_id_create(NULL, &id)
                                : coll_comm_create_env(NULL, &comm);
     if (i == 7 && status == COLL_OK) status = coll_comm_create(&id, 0, 1, NULL, &comm);
     cr_assert_eq(status, COLL_ERROR_INVALID, "an empty %s was taken", own[i]);

@@ -232,7 +232,7 @@ static int sandbox_body(int rank, int size, void *context) {
   party_rank_t self = {.rank = rank, .size = size};
   PARTY_REQUIRE(dup2(sandbox->output, STDERR_FILENO) >= 0, "dup2: %s", strerror(errno));
   if (sandbox->forbidden >> rank & 1) PARTY_TRY(forbid_reads());
-  if (rank == 0) PARTY_OK(coll_unique_id_create(id));
+  if (rank == 0) PARTY_OK(coll_unique_id_create(NULL, id));
   harness_barrier();
   PARTY_OK(coll_comm_create(id, rank, size, NULL, &self.comm));
   bool gets = !(sandbox->forbidden >> rank & 1) && getenv("COLL_GET") == NULL;
@@ -334,7 +334,7 @@ static int measure_body(int rank, int size, void *context) {
   coll_unique_id_t *id = harness_board();
   coll_comm_t comm;
   PARTY_TRY(forbid_reads());
-  if (rank == 0) PARTY_OK(coll_unique_id_create(id));
+  if (rank == 0) PARTY_OK(coll_unique_id_create(NULL, id));
   harness_barrier();
   PARTY_OK(coll_comm_create(id, rank, size, NULL, &comm));
   const tune_machine_t *builtin = &tune_machine_builtin;

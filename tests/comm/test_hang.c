@@ -391,7 +391,7 @@ Test(hang, has_one_sentence_for_all_timeouts) {
 static comm_limits_t limits_of(const coll_comm_config_t *config) {
   coll_unique_id_t id;
   coll_comm_t comm, child;
-  cr_assert(coll_unique_id_create(&id) == COLL_OK);
+  cr_assert(coll_unique_id_create(NULL, &id) == COLL_OK);
   cr_assert(coll_comm_create(&id, 0, 1, config, &comm) == COLL_OK, "%s", coll_last_error(NULL));
   cr_assert(coll_comm_split(comm, 0, 0, NULL, &child) == COLL_OK);
   comm_limits_t limits = comm->limits;

@@ -67,7 +67,7 @@ Test(lock, serves_batches_with_crossed_tickets) {
 static void *create_another(void *done) {
   coll_unique_id_t id;
   coll_comm_t comm;
-  cr_assert_eq(coll_unique_id_create(&id), COLL_OK, "%s", base_last_error());
+  cr_assert_eq(coll_unique_id_create(NULL, &id), COLL_OK, "%s", base_last_error());
   cr_assert_eq(coll_comm_create(&id, 0, 1, NULL, &comm), COLL_OK, "%s", base_last_error());
   atomic_store((_Atomic int *)done, 1);
   coll_comm_destroy(comm);

@@ -188,7 +188,7 @@ static int placements_differ(int rank, int size, void *context) {
   coll_comm_t comm;
   if (rank == 1 && context == NULL) unsetenv("COLL_TOPO_FILE");
   if (rank == 1 && context != NULL) setenv("COLL_TOPO_MAP", context, 1);
-  if (rank == 0) PARTY_OK(coll_unique_id_create(id));
+  if (rank == 0) PARTY_OK(coll_unique_id_create(NULL, id));
   harness_barrier();
   coll_status_t status = coll_comm_create(id, rank, size, NULL, &comm);
   PARTY_REQUIRE(status == COLL_ERROR_MISMATCH, "%s", coll_status_string(status));

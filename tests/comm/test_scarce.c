@@ -257,7 +257,7 @@ static coll_status_t create_group(coll_comm_t comms[RANKS], bool blocking, int a
   coll_unique_id_t id;
   coll_comm_config_t config = COLL_COMM_CONFIG_INIT;
   config.blocking = blocking;
-  cr_assert_eq(coll_unique_id_create(&id), COLL_OK);
+  cr_assert_eq(coll_unique_id_create(NULL, &id), COLL_OK);
   coll_group_start();
   for (int rank = 0; rank < RANKS; rank++) {
     cr_assert_eq(coll_comm_create(&id, rank, RANKS, &config, &comms[rank]), COLL_OK);

@@ -288,7 +288,7 @@ static int make_alike(int rank, int size, void *context) {
       config.transports = "tcp";
       config.algorithms = "allreduce=ring";
     }
-    if (rank == 0) PARTY_OK(coll_unique_id_create(&ids[by_variables]));
+    if (rank == 0) PARTY_OK(coll_unique_id_create(NULL, &ids[by_variables]));
     harness_barrier();
     PARTY_OK(coll_comm_create(&ids[by_variables], rank, size, &config, &comm));
     PARTY_TRY(check_comm(comm, "tcp", "ring"));
@@ -313,7 +313,7 @@ static int make_on_two_hosts(int rank, int size, void *context) {
   (void)context;
   config.host_id = rank == 0 ? "one" : "two";
   config.interfaces = "=lo";
-  if (rank == 0) PARTY_OK(coll_unique_id_create(id));
+  if (rank == 0) PARTY_OK(coll_unique_id_create(NULL, id));
   harness_barrier();
   PARTY_OK(coll_comm_create(id, rank, size, &config, &comm));
   PARTY_OK(coll_comm_route(comm, 1 - rank, &route));
@@ -335,7 +335,7 @@ static int force_differently(int rank, int size, void *context) {
   coll_comm_t comm;
   (void)context;
   config.algorithms = rank == 0 ? "allreduce=ring" : "allreduce=biring";
-  if (rank == 0) PARTY_OK(coll_unique_id_create(id));
+  if (rank == 0) PARTY_OK(coll_unique_id_create(NULL, id));
   harness_barrier();
   coll_status_t status = coll_comm_create(id, rank, size, &config, &comm);
   PARTY_REQUIRE(status == COLL_ERROR_MISMATCH, "%s", coll_status_string(status));
@@ -400,7 +400,7 @@ static int split_reproducible(int rank, int size, void *context) {
   (void)context;
   config.reproducible = 1;
   config.algorithms = "allreduce=butterfly"; /* in the order of ranks if they are a power of two */
-  if (rank == 0) PARTY_OK(coll_unique_id_create(id));
+  if (rank == 0) PARTY_OK(coll_unique_id_create(NULL, id));
   harness_barrier();
   PARTY_OK(coll_comm_create(id, rank, size, &config, &parent));
   PARTY_TRY(check_refusal(parent, rank, "allreduce=ring", "allreduce by 'ring' reduces in an"));
@@ -415,4 +415,39 @@ Test(settings, of_a_split_of_a_reproducible_communicator_have_its_order) {
   harness_result_t result;
   unsetenv("COLL_TRANSPORTS");
   cr_assert(harness_run(4, 20000, split_reproducible, NULL, &result), "%s", result.text);
+}
+
+/* ---- of a unique id ---------------------------------------------------------------------------*/
+
+/* The text of the id's addresses is a part of it. */
+static bool has_address(const coll_unique_id_t *id, const char *address) {
+  return memmem(id->internal, sizeof id->internal, address, strlen(address)) != NULL;
+}
+
+static coll_status_t make_id(const char *interfaces, coll_unique_id_t *id) {
+  coll_comm_config_t config = COLL_COMM_CONFIG_INIT;
+  config.interfaces = interfaces;
+  return coll_unique_id_create(&config, id);
+}
+
+static void refused(const char *interfaces, const char *why) {
+  coll_unique_id_t id;
+  cr_expect_eq(make_id(interfaces, &id), COLL_ERROR_INVALID);
+  cr_expect_not_null(strstr(coll_last_error(NULL), why), "%s", coll_last_error(NULL));
+}
+
+Test(settings, of_a_unique_id_are_of_its_config) {
+  coll_unique_id_t id;
+  unsetenv("COLL_INTERFACES");
+  unsetenv("COLL_INTERFACE_ADDRESS");
+  cr_assert_eq(make_id("=lo", &id), COLL_OK, "%s", coll_last_error(NULL));
+  cr_expect(has_address(&id, "127.0.0.1"));
+  refused("=nosuch0", "nosuch0");
+  setenv("COLL_INTERFACES", "=nosuch1", 1);
+  refused("=lo", "nosuch1");
+  setenv("COLL_INTERFACES", "=lo", 1);
+  cr_expect_eq(make_id("=nosuch0", &id), COLL_OK, "%s", coll_last_error(NULL));
+  setenv("COLL_INTERFACE_ADDRESS", "127.0.0.7", 1);
+  cr_assert_eq(make_id("=nosuch0", &id), COLL_OK, "%s", coll_last_error(NULL));
+  cr_expect(has_address(&id, "127.0.0.7") && !has_address(&id, "127.0.0.1"));
 }

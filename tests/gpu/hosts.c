@@ -34,7 +34,7 @@ static int open_side(int rank, int size, const hosts_setup_t *setup, hosts_side_
   snprintf(host, sizeof host, "host%d", rank * setup->hosts / size);
   setenv("COLL_HOST_ID", host, 1);
   if (!setup->late) PARTY_TRY(enter(side));
-  if (rank == 0) PARTY_OK(coll_unique_id_create(id));
+  if (rank == 0) PARTY_OK(coll_unique_id_create(NULL, id));
   harness_barrier();
   PARTY_OK(coll_comm_create(id, rank, size, NULL, &side->self.comm));
   return setup->late ? enter(side) : 0;

@@ -69,7 +69,7 @@ static int create(side_t *side, const coll_unique_id_t *id, int rank, int size, 
 static int open_side(int rank, int size, const setup_t *setup, side_t *side) {
   coll_unique_id_t *id = harness_board();
   *side = (side_t){.device = -1};
-  if (rank == 0) PARTY_OK(coll_unique_id_create(id));
+  if (rank == 0) PARTY_OK(coll_unique_id_create(NULL, id));
   if (rank != setup->without) PARTY_TRY(enter(side, rank % setup->gpus));
   harness_barrier();
   PARTY_TRY(create(side, id, rank, size, setup->way));
@@ -213,7 +213,7 @@ Test(gpu_created, a_group_of_creations_each_in_its_context) {
   coll_unique_id_t id;
   begin(GPUS);
   const cuda_driver_t *driver = gpu_driver();
-  GPU_OK(coll_unique_id_create(&id));
+  GPU_OK(coll_unique_id_create(NULL, &id));
   GPU_OK(coll_group_start());
   for (int r = 0; r < GPUS; r++) {
     GPU_OK(cuda_context_enter(driver, r));

@@ -163,7 +163,7 @@ static int with_several_ranks(int host, int hosts, void *context) {
   (void)context;
   snprintf(name, sizeof name, "host%d", host);
   setenv("COLL_HOST_ID", name, 1);
-  if (host == 0) PARTY_OK(coll_unique_id_create(id));
+  if (host == 0) PARTY_OK(coll_unique_id_create(NULL, id));
   harness_barrier();
   PARTY_TRY(make_ranks(host, size, id, comms, streams, data));
   for (int round = 0; round < 3; round++) {

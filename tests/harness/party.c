@@ -28,7 +28,7 @@ static int process_body(int rank, int size, void *context) {
   const plan_of_run_t *run = context;
   coll_unique_id_t *id = harness_board();
   party_rank_t self = {.rank = rank, .size = size, .context = run->context};
-  if (rank == 0) PARTY_OK(coll_unique_id_create(id));
+  if (rank == 0) PARTY_OK(coll_unique_id_create(NULL, id));
   harness_barrier();
   PARTY_OK(coll_comm_create(id, rank, size, NULL, &self.comm));
   return finish_rank(&self, run->body(&self));

@@ -16,13 +16,25 @@
 static const base_knob_t chosen_knob = {
     .name = "COLL_INTERFACE_ADDRESS", .kind = BASE_KNOB_TEXT, .fallback = ""};
 
-/* Sets list to "" if this host has no address that other hosts may reach. */
-static coll_status_t list_addresses(const char *interfaces, char *list, size_t bytes) {
+/* Those of the loopback interface alone are only asked for where no other host has ranks. */
+static bool are_loopback(const topo_interface_t found[], int count) {
+  for (int i = 0; i < count; i++) {
+    if (!topo_address_is_loopback((const struct sockaddr *)&found[i].address)) return false;
+  }
+  return count > 0;
+}
+
+/* Sets list to "" if this host has no address that other hosts may reach. is_loopback: the list is
+ * one address of the loopback interface. */
+static coll_status_t list_addresses(const char *interfaces, char *list, size_t bytes,
+                                    bool *is_loopback) {
   topo_interface_t found[ADDRESSES_MAX];
   char text[INET6_ADDRSTRLEN];
   int count;
   list[0] = '\0';
   COLL_TRY(topo_interfaces_find(interfaces, ADDRESSES_MAX, found, &count));
+  *is_loopback = are_loopback(found, count);
+  if (*is_loopback) count = 1;
   for (int i = 0; i < count; i++) {
     size_t length = strlen(list);
     topo_interface_text(&found[i], text);
@@ -36,8 +48,9 @@ coll_status_t rendezvous_await_addresses(const char *who, const char *interfaces
                                          uint64_t deadline_ns) {
   char list[RENDEZVOUS_HOST_BYTES], name[IFNAMSIZ];
   base_wait_notice_t notice = base_wait_notice_begin();
+  bool is_loopback;
   for (;;) {
-    coll_status_t status = list_addresses(interfaces, list, sizeof list);
+    coll_status_t status = list_addresses(interfaces, list, sizeof list, &is_loopback);
     bool has_any = status == COLL_OK && list[0] != '\0';
     if (has_any || !topo_interfaces_are_awaited(interfaces, name)) return status;
     if (base_clock_now_ns() + RETRY_NS >= deadline_ns || base_cancel_is_requested()) return status;
@@ -55,9 +68,11 @@ static coll_status_t start_at(const char *host, rendezvous_address_t *address) {
 static coll_status_t start_everywhere(const char *interfaces, uint64_t deadline_ns,
                                       rendezvous_address_t *address) {
   char list[RENDEZVOUS_HOST_BYTES];
+  bool is_loopback;
   COLL_TRY(rendezvous_await_addresses("rank 0's rendezvous server", interfaces, deadline_ns));
-  COLL_TRY(list_addresses(interfaces, list, sizeof list));
+  COLL_TRY(list_addresses(interfaces, list, sizeof list, &is_loopback));
   if (list[0] == '\0') return start_at("127.0.0.1", address);
+  if (is_loopback) return start_at(list, address);
   coll_status_t status = start_at("", address);
   /* Without libsodium all ranks are of this host. */
   if (status == COLL_ERROR_UNSUPPORTED) return start_at("127.0.0.1", address);

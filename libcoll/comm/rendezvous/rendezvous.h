@@ -40,9 +40,9 @@ typedef struct rendezvous_address {
 coll_status_t rendezvous_server_start(rendezvous_address_t *address);
 
 /* The same at COLL_INTERFACE_ADDRESS, if that is set, else at `otherwise`; "": at all addresses of
- * this host, or at the loopback address if it has no other. Sets address->host to what callers
- * connect to: for all addresses, the list of those that `interfaces` (topo/interfaces.h) allows,
- * for which it waits as rendezvous_await_addresses. */
+ * this host, or at a loopback address if it has no other or `interfaces` (topo/interfaces.h) asks
+ * for no other. Sets address->host to what callers connect to: for all addresses, the list of those
+ * that `interfaces` allows, for which it waits as rendezvous_await_addresses. */
 coll_status_t rendezvous_server_start_own(const char *otherwise, const char *interfaces,
                                           uint64_t deadline_ns, rendezvous_address_t *address);
 

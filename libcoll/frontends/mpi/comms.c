@@ -119,8 +119,9 @@ static void call_progress(void *unused) {
 static void make_coll(layer_comm_t *comm) {
   invitation_t invitation = {.mode = (int)layer.mode};
   if (comm->rank == 0 && layer.mode != LAYER_NEVER) {
-    coll_status_t status = comm->has_one_clock ? coll_unique_id_create(&invitation.id)
-                                               : coll_unique_id_create_net(&invitation.id);
+    coll_comm_config_t config = COLL_COMM_CONFIG_INIT;
+    if (comm->has_one_clock) config.interfaces = "=lo"; /* the ranks are on one host */
+    coll_status_t status = coll_unique_id_create(&config, &invitation.id);
     invitation.is_valid = status == COLL_OK;
     if (!invitation.is_valid) layer_say("%s", coll_last_error(NULL));
   }

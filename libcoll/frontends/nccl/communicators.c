@@ -38,7 +38,7 @@ static ncclResult_t create_id(ncclUniqueId *id, const char *function) {
                      "to the others",
                      function, fixed);
   }
-  ncclResult_t result = nccl_result(coll_unique_id_create_net(&made), function);
+  ncclResult_t result = nccl_result(coll_unique_id_create(NULL, &made), function);
   if (result == ncclSuccess) memcpy(id, &made, sizeof *id);
   return result;
 }
@@ -206,7 +206,7 @@ static coll_status_t exchange_shrunk(nccl_creation_t *creation) {
   if (parent->rank != root) {
     return coll_recv(id, sizeof *id, COLL_UINT8, root, parent->comm, NULL);
   }
-  coll_status_t status = coll_unique_id_create_net(id), sent = COLL_OK;
+  coll_status_t status = coll_unique_id_create(NULL, id), sent = COLL_OK;
   if (status != COLL_OK) memset(id, 0, sizeof *id); /* no id: the others fail, too */
   for (int i = root + 1; i < parent->size && sent == COLL_OK; i++) {
     if (is_excluded(creation, i)) continue;

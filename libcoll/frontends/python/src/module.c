@@ -58,7 +58,7 @@ static PyObject *knobs(PyObject *module, PyObject *unused) {
 static PyObject *unique_id(PyObject *module, PyObject *unused) {
   (void)module, (void)unused;
   coll_unique_id_t id;
-  coll_status_t status = coll_unique_id_create(&id);
+  coll_status_t status = coll_unique_id_create(NULL, &id);
   if (status != COLL_OK) return raise_status(status, NULL);
   return PyBytes_FromStringAndSize(id.internal, sizeof id.internal);
 }

@@ -51,8 +51,9 @@ bool is_on_one_host() {
 }
 
 void publish(c10d::Store &store, const std::string &key, coll_unique_id_t *id) {
-  coll_status_t status =
-      is_on_one_host() ? coll_unique_id_create(id) : coll_unique_id_create_net(id);
+  coll_comm_config_t config = COLL_COMM_CONFIG_INIT;
+  if (is_on_one_host()) config.interfaces = "=lo";
+  coll_status_t status = coll_unique_id_create(&config, id);
   if (status == COLL_OK) {
     store_set(store, key, kAddress + std::string(id->internal, sizeof id->internal));
     return;
