@@ -162,8 +162,9 @@ void train_gemm_describe(const train_gemm_t *gemm, train_kernel_visit_t *visit, 
 
 /* ---- rate ---- */
 
-#define SIZE 512 /* rows, columns and depth of the products of the rate measurement */
-#define TRIES 8
+#define SIZE 512     /* rows, columns and depth of the products of the rate measurement */
+#define TRIES 8      /* without a better one, after which the rate is taken */
+#define TRIES_MAX 64 /* on a busy machine most are disturbed */
 
 /* Each thread multiplies its own matrices: two factors and their product. */
 typedef struct rate_run {
@@ -228,11 +229,12 @@ static void write_backend(const train_gemm_t *gemm, train_dtype_t dtype, train_g
 static double rate_of(const rate_run_t *run, int threads) {
   double best = 0;
   rate_task((void *)(uintptr_t)run, 0, 0); /* selects the kernel while the other threads are idle */
-  for (int i = 0; i < TRIES; i++) {
+  for (int i = 0, last = 0; i < TRIES_MAX && i - last < TRIES; i++) {
     uint64_t start_ns = base_clock_now_ns();
     train_pool_run(run->gemm->pool, threads, rate_task, (void *)(uintptr_t)run);
     double seconds = (double)(base_clock_now_ns() - start_ns) * 1e-9;
     double reached = 2.0 * SIZE * SIZE * SIZE * threads / seconds;
+    if (reached > best * 1.01) last = i;
     best = reached > best ? reached : best;
   }
   return best;

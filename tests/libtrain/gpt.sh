@@ -208,9 +208,13 @@ assert [record["step"] for record in steps] == list(range(1, 13))
 assert steps[-1]["loss"] < steps[0]["loss"]
 setup = records[0]
 assert setup["ranks"] == 2 and setup["options"]["steps"] == 12
-for record in steps:
-    fraction = setup["flops_per_token"] * record["tokens_per_s"] / setup["gemm_flops_per_s"]
-    assert abs(record["flops_fraction"] - fraction) <= 1e-6 * fraction
+rate = setup["gemm_flops_per_s"]
+for record in steps + records[-1:]:
+    reached = setup["flops_per_token"] * record["tokens_per_s"]
+    rate = max(rate, reached)  # of a machine that was busy while the rate was measured
+    assert abs(record["flops_fraction"] - reached / rate) <= 1e-6 * reached / rate
+    assert record["flops_fraction"] <= 1
+assert records[-1]["gemm_flops_per_s"] >= rate * (1 - 1e-6)
 model = setup["model"]
 positions = 32 * 32
 assert setup["flops_per_token"] == 6 * (model["parameters"] - positions) + 12 * 1 * 32 * 32

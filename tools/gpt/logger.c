@@ -27,6 +27,7 @@
 struct gpt_logger {
   const gpt_setup_t *setup;
   bool is_rank_0;
+  gpt_speed_t speed;       /* the setup's, raised by faster steps */
   uint64_t peak_footprint; /* maximum measured on this rank */
   base_progress_t progress;
   double done;            /* fraction of the run, 0 to 1 */
@@ -98,7 +99,7 @@ static json_t *setup_line(const gpt_setup_t *setup) {
                    dataset_object(&setup->corpus->held_out), "ranks", setup->group->size,
                    "threads_per_rank", setup->threads, "memory_bytes_predicted",
                    memory_object(&setup->memory), "flops_per_token", setup->speed.flops_per_token,
-                   "gemm_flops_per_s", setup->speed.gemm_per_s);
+                   "gemm_flops_per_s", setup->speed.measured_per_s);
 }
 
 /* "2 layers, 4 heads, width 128, context 64" and so on, into text. */
@@ -125,7 +126,7 @@ static void print_setup(const gpt_setup_t *setup) {
          gpt_dataset_describe(&setup->corpus->held_out, descriptions[1]));
   printf("%.2f M parameters: %s\n", (double)setup->layout->parameter_count * 1e-6, text);
   printf("%.1f MB per rank; GEMM on all ranks: %.0f GFLOP/s in %s (%s)\n",
-         (double)gpt_memory_total(&setup->memory) * 1e-6, setup->speed.gemm_per_s * 1e-9,
+         (double)gpt_memory_total(&setup->memory) * 1e-6, setup->speed.measured_per_s * 1e-9,
          train_dtype_name(setup->speed.dtype), setup->speed.backend);
   if (gpt_parallel_is_starved(setup->settings, setup->parallel)) {
     printf(
@@ -174,7 +175,8 @@ coll_status_t gpt_logger_open(const gpt_setup_t *setup, gpt_logger_t **logger) {
   void *memory;
   COLL_TRY(base_alloc(1, sizeof(gpt_logger_t), "the logger", &memory));
   gpt_logger_t *opened = memory;
-  *opened = (gpt_logger_t){.setup = setup, .is_rank_0 = setup->group->rank == 0};
+  *opened =
+      (gpt_logger_t){.setup = setup, .is_rank_0 = setup->group->rank == 0, .speed = setup->speed};
   coll_status_t status = opened->is_rank_0 ? open_files(setup->settings, opened) : COLL_OK;
   if (status != COLL_OK) {
     gpt_logger_close(opened);
@@ -191,7 +193,7 @@ coll_status_t gpt_logger_open(const gpt_setup_t *setup, gpt_logger_t **logger) {
 /* ---- the run ---- */
 
 static void write_note(gpt_logger_t *logger, const train_step_t *step) {
-  double fraction = gpt_speed_fraction(&logger->setup->speed, step->tokens_per_s);
+  double fraction = gpt_speed_fraction(&logger->speed, step->tokens_per_s);
   int used = snprintf(
       logger->note, sizeof logger->note, "step %llu  loss %.3f  %.1fk tokens/s (%.0f%% of GEMM)",
       (unsigned long long)step->step, step->loss, step->tokens_per_s * 1e-3, fraction * 100);
@@ -215,11 +217,18 @@ static void report_skipped(const gpt_logger_t *logger, const train_step_t *step)
   fputc('\n', stderr);
 }
 
+static bool is_asynchronous(const gpt_logger_t *logger) {
+  return train_schedule_is_asynchronous((train_schedule_kind_t)logger->setup->settings->schedule);
+}
+
 /* Of a pipeline whose bubble is measured. Asynchronous schedules have no passes of a step. */
 static int stages_of(const gpt_logger_t *logger) {
-  int schedule = logger->setup->settings->schedule;
-  bool measured = !train_schedule_is_asynchronous((train_schedule_kind_t)schedule);
-  return measured ? logger->setup->parallel->ranks.stages : 1;
+  return is_asynchronous(logger) ? 1 : logger->setup->parallel->ranks.stages;
+}
+
+/* The rate of which shares are taken. Steps that overlap take a time together, not each its own. */
+static double rate_of(const gpt_logger_t *logger, const train_step_t *step, double own) {
+  return is_asynchronous(logger) ? step->tokens_per_s : own;
 }
 
 static void log_metrics(gpt_logger_t *logger, const train_step_t *step, double mfu) {
@@ -240,7 +249,10 @@ static void on_step(void *context, const train_step_t *step) {
   if (!logger->is_rank_0) return;
   double tokens = (double)setup->settings->batch * setup->layout->config.context;
   double tokens_per_s = tokens / (step->ms * 1e-3);
-  double fraction = gpt_speed_fraction(&setup->speed, tokens_per_s);
+  double compared = rate_of(logger, step, tokens_per_s);
+  gpt_speed_note(&logger->speed, compared);
+  gpt_speed_note(&logger->speed, step->tokens_per_s);
+  double fraction = gpt_speed_fraction(&logger->speed, compared);
   bool experts = setup->layout->config.experts > 0;
   const train_scalar_t scalars[] = {{"loss/training", step->loss},
                                     {"optimizer/lr", step->rate},
@@ -265,7 +277,7 @@ static void on_step(void *context, const train_step_t *step) {
     json_object_set_new(line, "expert_balance", number_or_null(step->expert_balance));
     json_object_set_new(line, "dropped", number_or_null(step->dropped));
   }
-  double mfu = gpt_speed_mfu(&setup->speed, tokens_per_s);
+  double mfu = gpt_speed_mfu(&logger->speed, compared);
   gpt_traffic_log(step, line);
   gpt_metrics_log(mfu, step->bubble, stages_of(logger), line);
   write_log(logger, line);
@@ -372,11 +384,11 @@ static void print_result(const gpt_logger_t *logger, const train_result_t *resul
   const train_step_t *last = &result->last;
   gpt_evaluation_print(&result->held_out);
   printf("%.0f tokens/s, %.1f%% of the GEMM rate; each rank used %.1f MB (%.1f predicted)",
-         last->tokens_per_s, gpt_speed_fraction(&setup->speed, last->tokens_per_s) * 100,
+         last->tokens_per_s, gpt_speed_fraction(&logger->speed, last->tokens_per_s) * 100,
          used_bytes * 1e-6, (double)gpt_memory_total(&setup->memory) * 1e-6);
   if (last->bytes_sent > 0) printf(" and sent %.1f MB per step", (double)last->bytes_sent * 1e-6);
   printf("\n");
-  gpt_metrics_print(&logger->metrics, setup->settings, &setup->speed, stages_of(logger),
+  gpt_metrics_print(&logger->metrics, setup->settings, &logger->speed, stages_of(logger),
                     train_slices_count(&setup->parallel->slices), last->tokens_per_s);
   gpt_traffic_print(last);
   printf("checkpoint %s after step %llu\n", setup->settings->out, (unsigned long long)last->step);
@@ -389,13 +401,14 @@ coll_status_t gpt_logger_finish(gpt_logger_t *logger, const train_result_t *resu
   COLL_TRY(memory_used(logger, &used_bytes));
   if (!logger->is_rank_0) return COLL_OK;
   json_t *line = json_pack(
-      "{s:s, s:I, s:I, s:o, s:f, s:f, s:f, s:I, s:I, s:I}", "record", "summary", "step",
+      "{s:s, s:I, s:I, s:o, s:f, s:f, s:f, s:f, s:I, s:I, s:I}", "record", "summary", "step",
       (json_int_t)last->step, "skipped", (json_int_t)logger->skipped_steps, "loss",
       number_or_null(last->loss), "held_out_loss", result->held_out.loss, "tokens_per_s",
-      last->tokens_per_s, "flops_fraction", gpt_speed_fraction(&setup->speed, last->tokens_per_s),
-      "bytes_sent", (json_int_t)last->bytes_sent, "memory_bytes", (json_int_t)used_bytes,
-      "memory_bytes_predicted", (json_int_t)gpt_memory_total(&setup->memory));
-  gpt_metrics_log(gpt_speed_mfu(&setup->speed, last->tokens_per_s),
+      last->tokens_per_s, "flops_fraction", gpt_speed_fraction(&logger->speed, last->tokens_per_s),
+      "gemm_flops_per_s", logger->speed.gemm_per_s, "bytes_sent", (json_int_t)last->bytes_sent,
+      "memory_bytes", (json_int_t)used_bytes, "memory_bytes_predicted",
+      (json_int_t)gpt_memory_total(&setup->memory));
+  gpt_metrics_log(gpt_speed_mfu(&logger->speed, last->tokens_per_s),
                   gpt_metrics_bubble(&logger->metrics), stages_of(logger), line);
   write_log(logger, line);
   print_result(logger, result, used_bytes);

@@ -47,6 +47,12 @@ void gpt_metrics_print(const gpt_metrics_t *metrics, const gpt_settings_t *setti
   double exposed = train_metrics_exposed(metrics->exposed_ms, metrics->ms);
   printf("Efficiency:\n  %-9s  %6.1f %%  of the GEMM rate, with %s\n", "MFU",
          gpt_speed_mfu(speed, tokens_per_s) * 100, speed->formula);
+  if (speed->gemm_per_s > speed->measured_per_s) {
+    printf(
+        "  %-9s  %6.0f GFLOP/s, as the fastest step shows; the machine was busy while %.0f were "
+        "measured\n",
+        "GEMM", speed->gemm_per_s * 1e-9, speed->measured_per_s * 1e-9);
+  }
   if (exposed >= 0.0005) {
     printf("  %-9s  %6.1f %%  of the steps' time, in which rank 0 waits for communication\n",
            "exposed", exposed * 100);
