@@ -252,10 +252,11 @@ COLL_API coll_status_t coll_comm_destroy(coll_comm_t comm);
  * After a mismatch every rank gets COLL_ERROR_MISMATCH with a text that names both calls. It is
  * returned by the call itself, or, if that has already returned (a small send, the root of a
  * broadcast), by the next call, coll_comm_error or coll_comm_destroy. Waiting ranks compare their
- * calls when they first sleep, within some 10 ms; detecting (c) and (e) takes some 30 ms. But if a
- * rank in a send or receive is of a process with several threads, another one may make the call
- * that is missing: (c) then takes COLL_HANG_MS, and if several have used the communicator, it is
- * not detected. A rank that has already destroyed the communicator gets no error.
+ * calls when they first sleep, within some 10 ms; detecting (c) and (e) takes some 30 ms. Between
+ * hosts, (c) is not detected. If a rank in a send or receive is of a process with several threads,
+ * another one may make the call that is missing: (c) then takes COLL_HANG_MS, and if several have
+ * used the communicator, it is not detected. A rank that has already destroyed the communicator
+ * gets no error.
  *
  * A send does not wait for its receive while at most 64 messages of at most 256 KiB in total are
  * unreceived from this rank to that peer. Beyond that, it may wait until some are. Any collective

@@ -81,6 +81,16 @@ class TestDocs(unittest.TestCase):
         self.finds("[a](docs/nothing.md)\n", "there is no docs/nothing.md")
         self.finds("# A\n[a](#b)\n", "README.md has no section #b")
 
+    def test_knobs(self):
+        page = os.path.join(self.root, "docs", "knobs.md")
+        with open(page, "w", encoding="utf-8") as file:
+            file.write("| `COLL_HANG_MS` | 7 | a |\n| `COLL_GET` | auto | b |\n")
+        out, code, _ = self.docs("", "--check")
+        self.assertEqual(code, 1)
+        self.assertIn("COLL_TUNE is not named", out)
+        self.assertIn("docs/knobs.md:1: the default of COLL_HANG_MS is '30000'", out)
+        self.assertNotIn("COLL_GET", out)
+
     def test_outputs_are_made_again(self):
         _, code, after = self.docs("a\n" + block("same", "$ echo a", "b") + "c\n")
         self.assertEqual((code, after), (0, "a\n" + block("same", "$ echo a", "a") + "c\n"))
