@@ -38,7 +38,7 @@ static size_t alltoallv_displacement(size_t count, int ranks, int from, int rank
 }
 
 /* Elements of the blocks of all ranks below `rank`. */
-static size_t ragged_displacement(size_t count, int ranks, int rank, bool even) {
+static size_t uneven_displacement(size_t count, int ranks, int rank, bool even) {
   size_t before = 0;
   for (int r = 0; r < rank; r++) before += bench_rank_count(count, ranks, r, even);
   return before;
@@ -60,14 +60,14 @@ static size_t sent_elements(coll_collective_t collective, size_t count, bool is_
     case COLL_SCATTERV:
     case COLL_REDUCE_SCATTERV:
       if (collective == COLL_SCATTERV && !is_root) return 0;
-      return ragged_displacement(count, ranks, ranks, even);
+      return uneven_displacement(count, ranks, ranks, even);
     case COLL_BARRIER: return 0;
     default: return count;
   }
 }
 
 /* Block j of the output is the input of rank j. */
-static size_t receive_ragged(size_t count, int ranks, bool even, bool receives,
+static size_t receive_uneven(size_t count, int ranks, bool even, bool receives,
                              bench_contents_t *after) {
   size_t at = 0;
   for (int from = 0; from < ranks; from++) {
@@ -101,7 +101,7 @@ static size_t receive(coll_collective_t collective, size_t count, int root, int 
                       bool even, bench_contents_t *after) {
   size_t own_block = (size_t)rank * count;
   size_t own_count = bench_rank_count(count, ranks, rank, even);
-  size_t own_ragged = ragged_displacement(count, ranks, rank, even);
+  size_t own_uneven = uneven_displacement(count, ranks, rank, even);
   int previous = (rank + ranks - 1) % ranks;
   switch (collective) {
     case COLL_ALLREDUCE: append(after, 0, count, BENCH_REDUCED, 0); return count;
@@ -118,12 +118,12 @@ static size_t receive(coll_collective_t collective, size_t count, int root, int 
     case COLL_ALLGATHER: return receive_blocks(count, ranks, 0, after);
     case COLL_ALLTOALL: return receive_blocks(count, ranks, own_block, after);
     case COLL_ALLTOALLV: return receive_alltoallv(count, rank, ranks, after);
-    case COLL_ALLGATHERV: return receive_ragged(count, ranks, even, true, after);
-    case COLL_GATHERV: return receive_ragged(count, ranks, even, rank == root, after);
+    case COLL_ALLGATHERV: return receive_uneven(count, ranks, even, true, after);
+    case COLL_GATHERV: return receive_uneven(count, ranks, even, rank == root, after);
     case COLL_REDUCE_SCATTERV:
-      append(after, 0, own_count, BENCH_REDUCED, own_ragged);
+      append(after, 0, own_count, BENCH_REDUCED, own_uneven);
       return own_count;
-    case COLL_SCATTERV: append(after, 0, own_count, root, own_ragged); return own_count;
+    case COLL_SCATTERV: append(after, 0, own_count, root, own_uneven); return own_count;
     default: return 0;
   }
 }
@@ -163,7 +163,7 @@ static size_t send_capacity(coll_collective_t collective, size_t count, int rank
 
 void bench_buffer_layout_describe(coll_collective_t collective, size_t count, int root, int rank,
                                   int ranks, bool in_place, bench_buffer_layout_t *layout) {
-  bool even = layout->even || !bench_collective_has_ragged_blocks(collective);
+  bool even = layout->even || !bench_collective_has_uneven_blocks(collective);
   size_t sent = sent_elements(collective, count, rank == root, rank, ranks, even);
   layout->send.count = layout->recv_before.count = layout->recv_after.count = 0;
   layout->send_at = layout->recv_at = 0;
@@ -173,6 +173,6 @@ void bench_buffer_layout_describe(coll_collective_t collective, size_t count, in
   if (in_place) {
     assert(bench_collective_in_place(collective));
     merge_in_place(bench_rank_count(count, ranks, rank, even),
-                   ragged_displacement(count, ranks, rank, even), rank, sent, layout);
+                   uneven_displacement(count, ranks, rank, even), rank, sent, layout);
   }
 }

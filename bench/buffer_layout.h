@@ -30,7 +30,7 @@ typedef struct bench_contents {
 /* Out of place, a call has two buffers. In place, it has only the recv buffer, and the send pointer
  * points into that. */
 typedef struct bench_buffer_layout {
-  bool even; /* set by the caller: ragged blocks have equal sizes (bench_rank_count) */
+  bool even; /* set by the caller: uneven blocks have equal sizes (bench_rank_count) */
   size_t send_elements, recv_elements; /* sizes of the buffers */
   size_t send_at, recv_at;             /* offsets of the call's two pointers, in elements */
   bench_contents_t send, recv_before, recv_after; /* send must not change; it is empty in place */

@@ -7,7 +7,7 @@
 #include "base/status.h"
 
 typedef struct traits {
-  bool reduces, rooted, in_place, per_rank, ragged;
+  bool reduces, rooted, in_place, per_rank, uneven;
 } traits_t;
 
 static const traits_t traits[COLL_COLLECTIVE_COUNT] = {
@@ -22,10 +22,10 @@ static const traits_t traits[COLL_COLLECTIVE_COUNT] = {
     [COLL_ALLTOALLV] = {.per_rank = true},
     [COLL_BARRIER] = {0},
     [COLL_SENDRECV] = {0},
-    [COLL_ALLGATHERV] = {.in_place = true, .per_rank = true, .ragged = true},
-    [COLL_REDUCE_SCATTERV] = {.reduces = true, .in_place = true, .per_rank = true, .ragged = true},
-    [COLL_GATHERV] = {.rooted = true, .in_place = true, .per_rank = true, .ragged = true},
-    [COLL_SCATTERV] = {.rooted = true, .in_place = true, .per_rank = true, .ragged = true},
+    [COLL_ALLGATHERV] = {.in_place = true, .per_rank = true, .uneven = true},
+    [COLL_REDUCE_SCATTERV] = {.reduces = true, .in_place = true, .per_rank = true, .uneven = true},
+    [COLL_GATHERV] = {.rooted = true, .in_place = true, .per_rank = true, .uneven = true},
+    [COLL_SCATTERV] = {.rooted = true, .in_place = true, .per_rank = true, .uneven = true},
 };
 
 bool bench_collective_reduces(coll_collective_t collective) {
@@ -40,8 +40,8 @@ bool bench_collective_in_place(coll_collective_t collective) {
   return traits[collective].in_place;
 }
 
-bool bench_collective_has_ragged_blocks(coll_collective_t collective) {
-  return traits[collective].ragged;
+bool bench_collective_has_uneven_blocks(coll_collective_t collective) {
+  return traits[collective].uneven;
 }
 
 size_t bench_collective_count(coll_collective_t collective, size_t bytes, coll_dtype_t dtype,
@@ -108,7 +108,7 @@ void bench_vectors_fill(size_t count, int rank, int ranks, bench_vectors_t *vect
   }
 }
 
-void bench_vectors_fill_ragged(size_t count, int ranks, bool even, bench_vectors_t *vectors) {
+void bench_vectors_fill_uneven(size_t count, int ranks, bool even, bench_vectors_t *vectors) {
   size_t before = 0;
   for (int rank = 0; rank < ranks; rank++) {
     size_t own = bench_rank_count(count, ranks, rank, even);

@@ -33,7 +33,7 @@ double bench_collective_bus_factor(coll_collective_t collective, int ranks);
 size_t bench_alltoallv_count(size_t count, int ranks, int from, int to);
 
 /* Whether each rank has a block of its own size: allgatherv, reduce_scatterv, gatherv, scatterv. */
-bool bench_collective_has_ragged_blocks(coll_collective_t collective);
+bool bench_collective_has_uneven_blocks(coll_collective_t collective);
 
 /* Elements of a rank's block of these, whose blocks have at most ranks*count elements together:
  * rank r has r + 1 shares, or with `even` all have count. */
@@ -47,8 +47,8 @@ typedef struct bench_vectors {
 
 coll_status_t bench_vectors_make(int ranks, bench_vectors_t *vectors);
 void bench_vectors_fill(size_t count, int rank, int ranks, bench_vectors_t *vectors);
-/* Of ragged blocks: those that are sent and those that are received are the same. */
-void bench_vectors_fill_ragged(size_t count, int ranks, bool even, bench_vectors_t *vectors);
+/* Of uneven blocks: those that are sent and those that are received are the same. */
+void bench_vectors_fill_uneven(size_t count, int ranks, bool even, bench_vectors_t *vectors);
 void bench_vectors_free(bench_vectors_t *vectors);
 
 /* The arguments of a call, except the buffers. */

@@ -118,7 +118,7 @@ static coll_status_t parse(int argc, char **argv, limit_settings_t *settings, bo
   COLL_TRY(base_collective_find(argv[first], &settings->collective));
   if (bench_collective_bus_factor(settings->collective, 2) == 0 ||
       settings->collective == COLL_ALLTOALLV ||
-      bench_collective_has_ragged_blocks(settings->collective)) {
+      bench_collective_has_uneven_blocks(settings->collective)) {
     return base_fail(COLL_ERROR_INVALID, "limit does not measure %s", argv[first]);
   }
   settings->ranks = (int)ranks;

@@ -483,8 +483,8 @@ coll_status_t bench_runner_row(bench_runner_t *runner, const bench_row_t *row,
   *out_of_place = *in_place = (bench_result_t){0};
   if (row->collective == COLL_ALLTOALLV) {
     bench_vectors_fill(row->count, runner->rank, runner->ranks, &runner->vectors);
-  } else if (bench_collective_has_ragged_blocks(row->collective)) {
-    bench_vectors_fill_ragged(row->count, runner->ranks, runner->settings->even, &runner->vectors);
+  } else if (bench_collective_has_uneven_blocks(row->collective)) {
+    bench_vectors_fill_uneven(row->count, runner->ranks, runner->settings->even, &runner->vectors);
   }
   COLL_TRY(make_op(runner, &form.values, &form.call.op));
   coll_status_t status = COLL_OK;

@@ -18,7 +18,7 @@ typedef struct peers_call {
   coll_collective_t collective;
   size_t count;
   int root;
-  bool even; /* ragged blocks have equal sizes (bench_rank_count) */
+  bool even; /* uneven blocks have equal sizes (bench_rank_count) */
 } peers_call_t;
 
 /* One rank of the library. Each function returns NULL or an error message. */

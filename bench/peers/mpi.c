@@ -23,22 +23,22 @@ static struct {
   size_t count;
   bool even;
   int *counts, *displs;
-} ragged;
+} vectors;
 
-static void fill_ragged(size_t count, int ranks, bool even) {
-  bool filled = ragged.counts != NULL && ragged.count == count && ragged.even == even;
+static void fill_vectors(size_t count, int ranks, bool even) {
+  bool filled = vectors.counts != NULL && vectors.count == count && vectors.even == even;
   if (filled) return;
   int before = 0;
-  ragged.counts = realloc(ragged.counts, (size_t)ranks * sizeof *ragged.counts);
-  ragged.displs = realloc(ragged.displs, (size_t)ranks * sizeof *ragged.displs);
-  if (ragged.counts == NULL || ragged.displs == NULL) abort();
+  vectors.counts = realloc(vectors.counts, (size_t)ranks * sizeof *vectors.counts);
+  vectors.displs = realloc(vectors.displs, (size_t)ranks * sizeof *vectors.displs);
+  if (vectors.counts == NULL || vectors.displs == NULL) abort();
   for (int rank = 0; rank < ranks; rank++) {
-    ragged.counts[rank] = (int)bench_rank_count(count, ranks, rank, even);
-    ragged.displs[rank] = before;
-    before += ragged.counts[rank];
+    vectors.counts[rank] = (int)bench_rank_count(count, ranks, rank, even);
+    vectors.displs[rank] = before;
+    before += vectors.counts[rank];
   }
-  ragged.count = count;
-  ragged.even = even;
+  vectors.count = count;
+  vectors.even = even;
 }
 
 static bool supports(void *context, coll_collective_t collective) {
@@ -60,9 +60,9 @@ static const char *call(void *context, const peers_call_t *call, const void *sen
   const peers_library_t *library = context;
   if (call->count > INT_MAX) return "more elements than an MPI count holds";
   int count = (int)call->count, root = call->root;
-  if (bench_collective_has_ragged_blocks(call->collective)) {
+  if (bench_collective_has_uneven_blocks(call->collective)) {
     if (call->count > INT_MAX / (size_t)library->ranks) return "displacements beyond an MPI int";
-    fill_ragged(call->count, library->ranks, call->even);
+    fill_vectors(call->count, library->ranks, call->even);
   }
   switch (call->collective) {
     case COLL_ALLREDUCE:
@@ -80,16 +80,16 @@ static const char *call(void *context, const peers_call_t *call, const void *sen
     case COLL_SCATTER:
       return error_text(MPI_Scatter(send, count, MPI_FLOAT, recv, count, MPI_FLOAT, root, comm));
     case COLL_ALLGATHERV:
-      return error_text(MPI_Allgatherv(send, ragged.counts[library->rank], MPI_FLOAT, recv,
-                                       ragged.counts, ragged.displs, MPI_FLOAT, comm));
+      return error_text(MPI_Allgatherv(send, vectors.counts[library->rank], MPI_FLOAT, recv,
+                                       vectors.counts, vectors.displs, MPI_FLOAT, comm));
     case COLL_REDUCE_SCATTERV:
-      return error_text(MPI_Reduce_scatter(send, recv, ragged.counts, MPI_FLOAT, MPI_SUM, comm));
+      return error_text(MPI_Reduce_scatter(send, recv, vectors.counts, MPI_FLOAT, MPI_SUM, comm));
     case COLL_GATHERV:
-      return error_text(MPI_Gatherv(send, ragged.counts[library->rank], MPI_FLOAT, recv,
-                                    ragged.counts, ragged.displs, MPI_FLOAT, root, comm));
+      return error_text(MPI_Gatherv(send, vectors.counts[library->rank], MPI_FLOAT, recv,
+                                    vectors.counts, vectors.displs, MPI_FLOAT, root, comm));
     case COLL_SCATTERV:
-      return error_text(MPI_Scatterv(send, ragged.counts, ragged.displs, MPI_FLOAT, recv,
-                                     ragged.counts[library->rank], MPI_FLOAT, root, comm));
+      return error_text(MPI_Scatterv(send, vectors.counts, vectors.displs, MPI_FLOAT, recv,
+                                     vectors.counts[library->rank], MPI_FLOAT, root, comm));
     case COLL_SENDRECV: return shift(library, count, send, recv);
     case COLL_BARRIER: return error_text(MPI_Barrier(comm));
     case COLL_BROADCAST: break;

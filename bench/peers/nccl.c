@@ -20,20 +20,21 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "base/tool.h"
-#include "bench/gpu.h"
 #include "bench/collectives.h"
+#include "bench/gpu.h"
 #include "bench/peers/measure.h"
 
 #define ID_WAIT_MS 60000
 #define RANKS_MAX 1024
 #define VALUES_MAX 16
 
-#define FUNCTIONS(X)                                                                               \
-  X(ncclGetVersion)                                                                                \
-  X(ncclGetErrorString)                                                                            \
-  X(ncclGetLastError)                                                                              \
-  X(ncclGetUniqueId) X(ncclCommInitRank) X(ncclCommDestroy) X(ncclCommAbort) X(ncclAllReduce)      \
-      X(ncclReduce) X(ncclReduceScatter) X(ncclAllGather) X(ncclBroadcast) X(ncclSend) X(ncclRecv) \
+#define FUNCTIONS(X)                                                                     \
+  X(ncclGetVersion)                                                                      \
+  X(ncclGetErrorString)                                                                  \
+  X(ncclGetLastError)                                                                    \
+  X(ncclGetUniqueId)                                                                     \
+  X(ncclCommInitRank) X(ncclCommDestroy) X(ncclCommAbort) X(ncclAllReduce) X(ncclReduce) \
+      X(ncclReduceScatter) X(ncclAllGather) X(ncclBroadcast) X(ncclSend) X(ncclRecv)     \
           X(ncclGroupStart) X(ncclGroupEnd)
 
 static struct nccl {
@@ -87,7 +88,7 @@ static cudaStream_t stream_of(const rank_t *rank) {
 static bool supports(void *context, coll_collective_t collective) {
   (void)context;
   return collective != COLL_ALLTOALLV && collective != COLL_GATHER && collective != COLL_SCATTER &&
-         collective != COLL_BARRIER && !bench_collective_has_ragged_blocks(collective);
+         collective != COLL_BARRIER && !bench_collective_has_uneven_blocks(collective);
 }
 
 /* Block i of `send` to rank to(i), block i of `recv` from it. */

@@ -17,10 +17,11 @@ typedef struct comm_call {
   comm_shape_t shape; /* of reach USER */
   const void *send;   /* ignored if this rank has no such buffer */
   void *recv;
-  size_t *blocks; /* counts and offsets; owned by the call. alltoallv: of sends, then of receives,
-                     [size] each. If blocks are not COMM_BLOCKS_EVEN: of a ragged collective, of all
-                     blocks, [size] each; at the root of gatherv and scatterv, of its own block, [1]
-                     each, then of all, [size] each. Otherwise NULL */
+  size_t
+      *blocks; /* counts and offsets; owned by the call. alltoallv: of sends, then of receives,
+                  [size] each. If blocks are not COMM_BLOCKS_EVEN: of allgatherv and
+                  reduce_scatterv, of all blocks, [size] each; at the root of gatherv and scatterv,
+                  of its own block, [1] each, then of all, [size] each. Otherwise NULL */
   struct comm_coalesced
       *coalesced;    /* the calls that this call replaces (coalesce.h), owned; or NULL */
   size_t piece_of;   /* the count of the call of which it is a piece; 0: of none */

@@ -15,7 +15,7 @@ typedef struct comm_shape {
   uint64_t traits; /* all other properties, packed; 0: no shape */
 } comm_shape_t;
 
-/* Of a ragged collective (plan.h), or at the root of gatherv or scatterv. */
+/* Of allgatherv and reduce_scatterv, or at the root of gatherv or scatterv. */
 typedef enum comm_blocks {
   COMM_BLOCKS_EVEN,   /* of equal size and packed; so are those of all other collectives */
   COMM_BLOCKS_SPREAD, /* of equal size; with gaps, or not in the order of ranks */
@@ -70,8 +70,8 @@ BASE_INLINE comm_traits_t comm_traits_of(comm_shape_t shape) {
                          .in_place = word >> COMM_IN_PLACE_SHIFT & 1};
 }
 
-/* Whether it is a ragged call that has arrays of counts and offsets. */
-static inline bool comm_has_ragged_arrays(const comm_traits_t *traits) {
+/* Whether it is an allgatherv or reduce_scatterv that has arrays of counts and offsets. */
+static inline bool comm_has_count_arrays(const comm_traits_t *traits) {
   return base_collective_is_ragged(traits->collective) && traits->blocks != COMM_BLOCKS_EVEN;
 }
 

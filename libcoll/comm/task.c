@@ -20,8 +20,8 @@
 #include "device/average.h"
 #include "transport/memory.h"
 
-/* Of a ragged call, whose blocks are packed if anybody asks for all of them. */
-BASE_APART static size_t ragged_elements(const comm_call_t *call, coll_collective_t collective,
+/* Of an allgatherv or reduce_scatterv, whose blocks are packed if anybody asks for all of them. */
+BASE_APART static size_t vector_elements(const comm_call_t *call, coll_collective_t collective,
                                          plan_buffer_t buffer) {
   size_t sum = 0;
   if (plan_blocks_of(collective, buffer) == PLAN_BLOCKS_ONE) return call->blocks[call->comm->rank];
@@ -33,7 +33,7 @@ static size_t buffer_elements(const comm_call_t *call, plan_buffer_t buffer) {
   const comm_traits_t traits = comm_traits_of(call->shape);
   const plan_shape_t shape = {
       .collective = traits.collective, .size = call->comm->size, .root = traits.root};
-  if (comm_has_ragged_arrays(&traits)) return ragged_elements(call, traits.collective, buffer);
+  if (comm_has_count_arrays(&traits)) return vector_elements(call, traits.collective, buffer);
   return (size_t)plan_blocks(&shape, call->comm->rank, buffer) * call->shape.count;
 }
 
@@ -52,7 +52,7 @@ static size_t block_bytes(const comm_call_t *call) {
 BASE_APART static void point_at_blocks(engine_call_t *engine_call, const comm_call_t *call) {
   const comm_traits_t traits = comm_traits_of(call->shape);
   const size_t *blocks = call->blocks, size = (size_t)call->comm->size;
-  if (comm_has_ragged_arrays(&traits)) {
+  if (comm_has_count_arrays(&traits)) {
     engine_call->ranks = (engine_blocks_t){blocks, blocks + size};
     engine_call->has_gaps = !comm_blocks_are_packed(blocks, blocks + size, call->comm->size);
     return;
@@ -107,7 +107,7 @@ BASE_APART static coll_status_t look_up_within(comm_task_t *task, plan_reach_t r
  * counts that the shape does not have. */
 static flight_call_t identity_of(const comm_call_t *call, flight_call_t id) {
   const comm_traits_t traits = comm_traits_of(call->shape);
-  bool uneven = comm_has_ragged_arrays(&traits) && traits.blocks == COMM_BLOCKS_UNEVEN;
+  bool uneven = comm_has_count_arrays(&traits) && traits.blocks == COMM_BLOCKS_UNEVEN;
   if (call->part_of == 0 && call->piece_of == 0 && !call->continues && call->coalesced == NULL &&
       !uneven) {
     return id;

@@ -40,7 +40,8 @@ flight_words_t flight_call_words(flight_call_t call) {
   };
 }
 
-/* ---- counts of a ragged collective ----------------------------------------------------------*/
+/* ---- counts of allgatherv and reduce_scatterv
+ * ----------------------------------------------------------*/
 
 enum { SUM_BITS = 40, DIGEST_BITS_OF_COUNT = 16 };
 

@@ -4,10 +4,10 @@
  *
  * `what` packs the call's number on its communicator (of a send or receive: on its pair of ranks),
  * the verb, dtype, op, root, a forced algorithm, and flags of its group. `count` is the full count.
- * Of the counts of a ragged collective, it has their sum and a digest. On the wire, the count of a
- * collective is offset by the history: a 64-bit digest of all collectives before it. So ranks with
- * equal histories compare their calls exactly, and ranks with different histories differ in every
- * later call, independent of what these calls are.
+ * Of the counts of allgatherv and reduce_scatterv, it has their sum and a digest. On the wire, the
+ * count of a collective is offset by the history: a 64-bit digest of all collectives before it. So
+ * ranks with equal histories compare their calls exactly, and ranks with different histories differ
+ * in every later call, independent of what these calls are.
  */
 #ifndef FLIGHT_CALL_H
 #define FLIGHT_CALL_H
@@ -74,8 +74,8 @@ typedef struct flight_words {
   bool on_gpu;    /* which all ranks' calls are, or none */
 } flight_words_t;
 
-/* Of a ragged collective, the count holds the elements of all blocks, modulo 2^40, and it and the
- * root a digest of the counts. counts: [ranks]; NULL: each is `equal`. */
+/* Of allgatherv and reduce_scatterv, the count holds the elements of all blocks, modulo 2^40, and
+ * it and the root a digest of the counts. counts: [ranks]; NULL: each is `equal`. */
 void flight_words_set_counts(flight_words_t *words, const size_t counts[], size_t equal, int ranks);
 
 /* Packs the identity of a call with number 0, and unpacks an identity. */

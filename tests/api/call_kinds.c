@@ -27,8 +27,8 @@
 #define ALLTOALLV(sent, expected) \
   .verb = COLL_ALLTOALLV, .dtype = COLL_INT32, .count = sent, .recv_count = expected
 
-#define RAGGED(v, t, n, s) .verb = v, .dtype = t, .count = n, .step = s
-#define RAGGED_ROOTED(v, t, n, r) .verb = v, .dtype = t, .count = n, .step = 1, .root = r
+#define VECTOR(v, t, n, s) .verb = v, .dtype = t, .count = n, .step = s
+#define VECTOR_ROOTED(v, t, n, r) .verb = v, .dtype = t, .count = n, .step = 1, .root = r
 
 #define ONE(title, ...) \
   {                     \
@@ -72,13 +72,13 @@ static const call_kind_t kinds[] = {
     ONE("alltoallv of 5, expecting 6", ALLTOALLV(5, 6)),
     ONE("alltoallv of 6, expecting 5", ALLTOALLV(6, 5)),
     ONE("alltoallv of 0", ALLTOALLV(0, 0)),
-    ONE("allgatherv of 5 and up", RAGGED(COLL_ALLGATHERV, COLL_UINT8, 5, 1)),
-    ONE("allgatherv of 6 and down", RAGGED(COLL_ALLGATHERV, COLL_UINT8, 6, -1)),
-    ONE("allgatherv of 5 each", RAGGED(COLL_ALLGATHERV, COLL_UINT8, 5, 0)),
-    ONE("reduce_scatterv of 5 and up", RAGGED(COLL_REDUCE_SCATTERV, COLL_INT64, 5, 1)),
-    ONE("gatherv of 5 and up to 0", RAGGED_ROOTED(COLL_GATHERV, COLL_INT32, 5, 0)),
-    ONE("gatherv of 4 and up to 0", RAGGED_ROOTED(COLL_GATHERV, COLL_INT32, 4, 0)),
-    ONE("scatterv of 5 and up from 0", RAGGED_ROOTED(COLL_SCATTERV, COLL_INT32, 5, 0)),
+    ONE("allgatherv of 5 and up", VECTOR(COLL_ALLGATHERV, COLL_UINT8, 5, 1)),
+    ONE("allgatherv of 6 and down", VECTOR(COLL_ALLGATHERV, COLL_UINT8, 6, -1)),
+    ONE("allgatherv of 5 each", VECTOR(COLL_ALLGATHERV, COLL_UINT8, 5, 0)),
+    ONE("reduce_scatterv of 5 and up", VECTOR(COLL_REDUCE_SCATTERV, COLL_INT64, 5, 1)),
+    ONE("gatherv of 5 and up to 0", VECTOR_ROOTED(COLL_GATHERV, COLL_INT32, 5, 0)),
+    ONE("gatherv of 4 and up to 0", VECTOR_ROOTED(COLL_GATHERV, COLL_INT32, 4, 0)),
+    ONE("scatterv of 5 and up from 0", VECTOR_ROOTED(COLL_SCATTERV, COLL_INT32, 5, 0)),
     ONE("split", .verb = CALL_SPLIT),
     ONE("send of 3", PLAIN(CALL_SEND, COLL_INT32, 3)),
     ONE("send of 0", PLAIN(CALL_SEND, COLL_INT32, 0)),
@@ -234,7 +234,7 @@ static bool has_input_blocks(int verb) {
          verb == COLL_ALLTOALLV || verb == COLL_REDUCE_SCATTERV || verb == COLL_SCATTERV;
 }
 
-static bool is_ragged(int verb) {
+static bool is_vector(int verb) {
   return verb == COLL_ALLGATHERV || verb == COLL_REDUCE_SCATTERV || verb == COLL_GATHERV ||
          verb == COLL_SCATTERV;
 }
@@ -245,7 +245,7 @@ static size_t rank_count(const call_t *call, int rank) {
 
 /* Elements from the start of one rank's block to the start of the next. */
 static size_t block_stride(const call_t *call) {
-  return call->verb == COLL_ALLTOALLV || is_ragged(call->verb) ? UNEVEN_STRIDE : call->count;
+  return call->verb == COLL_ALLTOALLV || is_vector(call->verb) ? UNEVEN_STRIDE : call->count;
 }
 
 static void release(void *memory, bool mapped) {
@@ -293,7 +293,7 @@ static void prepare(const call_t *call, int rank, int size, void *input, void *o
   size_t stride = block_stride(call) * coll_dtype_bytes(call->dtype);
   if (call->count > CHECKED_MAX) return;
   if (!has_input_blocks(call->verb)) {
-    fill(call->dtype, input, is_ragged(call->verb) ? rank_count(call, rank) : call->count,
+    fill(call->dtype, input, is_vector(call->verb) ? rank_count(call, rank) : call->count,
          rank + 1);
     size_t blocks = call->count > LARGE / 2 ? 1 : (size_t)size;
     memset(output, 0, blocks * stride);
@@ -321,7 +321,7 @@ static bool blocks_are_right(const call_t *call, int rank, int size, const void 
   for (int j = 0; j < size; j++) {
     int value = j + 1 + (has_input_blocks(call->verb) ? BLOCK_FACTOR * rank : 0);
     size_t count = call->verb == COLL_ALLTOALLV ? alltoallv_count(call, rank, j, false)
-                   : is_ragged(call->verb)      ? rank_count(call, j)
+                   : is_vector(call->verb)      ? rank_count(call, j)
                                                 : call->count;
     if (!holds(call->dtype, (const char *)output + (size_t)j * stride, count, value)) return false;
   }
@@ -353,7 +353,7 @@ static bool is_right(const call_t *call, int rank, int size, const void *output)
   if (call->count > CHECKED_MAX) return true;
   if (gathered) return blocks_are_right(call, rank, size, output);
   int value = single_result(call, rank, size);
-  size_t count = is_ragged(call->verb) ? rank_count(call, rank) : call->count;
+  size_t count = is_vector(call->verb) ? rank_count(call, rank) : call->count;
   return value == 0 || holds(call->dtype, output, count, value);
 }
 
@@ -370,7 +370,7 @@ static coll_status_t run_alltoallv(const call_t *c, coll_comm_t comm, int rank, 
   return coll_alltoallv(in, sent, displs, out, expected, displs, c->dtype, comm, NULL);
 }
 
-static coll_status_t run_ragged(const call_t *c, coll_comm_t comm, int rank, int size,
+static coll_status_t run_vector(const call_t *c, coll_comm_t comm, int rank, int size,
                                 const void *in, void *out) {
   size_t counts[CALL_RANKS_MAX], displs[CALL_RANKS_MAX], own = rank_count(c, rank);
   for (int j = 0; j < size; j++) {
@@ -424,7 +424,7 @@ static coll_status_t run_call(const call_t *c, coll_comm_t comm, int rank, int s
     case COLL_ALLGATHERV:
     case COLL_REDUCE_SCATTERV:
     case COLL_GATHERV:
-    case COLL_SCATTERV: return run_ragged(c, comm, rank, size, in, out);
+    case COLL_SCATTERV: return run_vector(c, comm, rank, size, in, out);
     case COLL_BARRIER: return coll_barrier(comm, NULL);
     case CALL_SPLIT: return run_split(comm);
     case CALL_SEND: return coll_send(in, n, c->dtype, call_peer(c, rank), comm, NULL);

@@ -29,7 +29,7 @@ typedef struct call {
   coll_op_t op;
   size_t count;      /* alltoallv: count to each other rank */
   size_t recv_count; /* alltoallv only: count from each other rank */
-  int step;          /* of ragged blocks: rank r's has count + r * step elements */
+  int step;          /* of uneven blocks: rank r's has count + r * step elements */
   int root;
   const char *algo; /* forced by coll_comm_algo_set before the call, or NULL */
   bool mapped;      /* buffers from coll_mem_alloc instead of malloc */

@@ -148,7 +148,7 @@ Test(arguments, of_alltoallv_are_checked) {
   still_works();
 }
 
-Test(arguments, of_ragged_collectives_are_checked) {
+Test(arguments, of_vector_collectives_are_checked) {
   int32_t data[8] = {0};
   size_t ones[2] = {1, 1}, uneven[2] = {2, 1}, packed[2] = {0, 2}, far[2] = {0, SIZE_MAX - 1},
          huge[2] = {SIZE_MAX / 4, 1};

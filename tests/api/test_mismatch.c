@@ -277,7 +277,7 @@ Test(mismatch, of_counts_between_a_root_and_a_rank) {
 }
 
 /* One rank has the counts in another order, so that their sum is the same; *context: the verb. */
-static int ragged_body(party_rank_t *self) {
+static int vector_body(party_rank_t *self) {
   const coll_collective_t *verb = self->context;
   size_t counts[3] = {1, 2, 3};
   int32_t in[6] = {0}, out[6];
@@ -302,7 +302,7 @@ static int ragged_body(party_rank_t *self) {
 
 Test(mismatch, of_counts_of_all_ranks) {
   coll_collective_t verbs[] = {COLL_ALLGATHERV, COLL_REDUCE_SCATTERV};
-  for (int i = 0; i < 2; i++) PARTY_RUN(3, 5000, ragged_body, &verbs[i]);
+  for (int i = 0; i < 2; i++) PARTY_RUN(3, 5000, vector_body, &verbs[i]);
 }
 
 /* Ranks whose memory cannot be mapped know that the address exchange fails, and run another plan

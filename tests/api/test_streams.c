@@ -71,7 +71,7 @@ Test(streams, copy_the_arrays_of_alltoallv) {
 }
 
 /* And so may those of the other verbs. Rank r's block has r + 1 elements. */
-static int ragged_arrays(party_rank_t *self) {
+static int vector_arrays(party_rank_t *self) {
   coll_stream_t stream;
   size_t counts[4] = {1, 2, 3, 4}, displs[4] = {0, 1, 3, 6}, own = (size_t)self->rank + 1;
   int32_t in[10], all[2][10] = {{0}}, block[2][4];
@@ -99,8 +99,8 @@ static int ragged_arrays(party_rank_t *self) {
   return 0;
 }
 
-Test(streams, copy_the_arrays_of_ragged_collectives) {
-  PARTY_RUN(4, 10000, ragged_arrays, NULL);
+Test(streams, copy_the_arrays_of_vector_collectives) {
+  PARTY_RUN(4, 10000, vector_arrays, NULL);
 }
 
 /* The first failure is stored until sync; the calls behind it do not run. */

@@ -86,10 +86,10 @@ static void exchange_vectors(world_t *world, int rank) {
   }
 }
 
-static void move_ragged(world_t *world, int rank) {
+static void move_uneven(world_t *world, int rank) {
   bench_vectors_t v;
   cr_assert_eq(bench_vectors_make(world->ranks, &v), COLL_OK);
-  bench_vectors_fill_ragged(world->count, world->ranks, world->even, &v);
+  bench_vectors_fill_uneven(world->count, world->ranks, world->even, &v);
   for (int j = 0; world->even && j < world->ranks; j++) {
     cr_assert(v.send_counts[j] == world->count && v.recv_displs[j] == (size_t)j * world->count);
   }
@@ -130,7 +130,7 @@ static void run_naive(world_t *world, int rank) {
     case COLL_ALLGATHERV:
     case COLL_GATHERV:
     case COLL_SCATTERV:
-    case COLL_REDUCE_SCATTERV: move_ragged(world, rank); break;
+    case COLL_REDUCE_SCATTERV: move_uneven(world, rank); break;
     default: break;
   }
 }

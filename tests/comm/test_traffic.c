@@ -304,11 +304,11 @@ static int check_alltoallv(party_rank_t *self) {
 
 enum { RANKS_MAX = 8 };
 
-/* One call of a collective of equal blocks, and of the ragged one with as many elements for each
- * rank: by the same algorithm, as many bytes. */
+/* One call of a collective of equal blocks, and of its vector variant with as many elements for
+ * each rank: by the same algorithm, as many bytes. */
 static int check_even_call(party_rank_t *self, const buffers_t *b, size_t count, bool gathers) {
   coll_collective_t even = gathers ? COLL_ALLGATHER : COLL_REDUCE_SCATTER;
-  coll_collective_t ragged = gathers ? COLL_ALLGATHERV : COLL_REDUCE_SCATTERV;
+  coll_collective_t vector = gathers ? COLL_ALLGATHERV : COLL_REDUCE_SCATTERV;
   uint64_t before, sent = 0, of_even = 0;
   size_t counts[RANKS_MAX];
   for (int r = 0; r < self->size; r++) counts[r] = count;
@@ -322,12 +322,12 @@ static int check_even_call(party_rank_t *self, const buffers_t *b, size_t count,
                                        self->comm, NULL));
     PARTY_TRY(sent_since(self, &before, &sent));
     PARTY_REQUIRE(sent == of_even, "%zu floats by %s: %" PRIu64 " bytes, not %" PRIu64, count,
-                  coll_comm_algo_used(self->comm, ragged), sent, of_even);
+                  coll_comm_algo_used(self->comm, vector), sent, of_even);
   }
   PARTY_REQUIRE(
-      strcmp(coll_comm_algo_used(self->comm, even), coll_comm_algo_used(self->comm, ragged)) == 0,
+      strcmp(coll_comm_algo_used(self->comm, even), coll_comm_algo_used(self->comm, vector)) == 0,
       "%zu floats: %s, and %s for blocks that may differ", count,
-      coll_comm_algo_used(self->comm, even), coll_comm_algo_used(self->comm, ragged));
+      coll_comm_algo_used(self->comm, even), coll_comm_algo_used(self->comm, vector));
   return 0;
 }
 
@@ -350,7 +350,7 @@ Test(traffic, of_equal_blocks_is_that_of_the_collective_of_equal_blocks) {
 }
 
 /* Rank r's block has (r + 1) blocks; a ring moves all but one of them. */
-static int check_ragged(party_rank_t *self) {
+static int check_vector(party_rank_t *self) {
   enum { BLOCK = 900 };
   size_t counts[RANKS_MAX], all = 0;
   int n = self->size, next = (self->rank + 1) % n;
@@ -374,8 +374,8 @@ static int check_ragged(party_rank_t *self) {
   return 0;
 }
 
-Test(traffic, of_ragged_blocks) {
-  run(check_ragged);
+Test(traffic, of_uneven_blocks) {
+  run(check_vector);
 }
 
 Test(traffic, pairs) {

@@ -242,8 +242,8 @@ Test(mismatch, names_both_ranks_and_calls) {
                base_last_error());
 }
 
-/* The counts of a ragged collective: their sum, and a digest of their order too. */
-Test(describe, counts_of_ragged_collectives) {
+/* The counts of allgatherv and reduce_scatterv: their sum, and a digest of their order too. */
+Test(describe, counts_of_vector_collectives) {
   const size_t up[] = {5, 6}, down[] = {6, 5}, equal[] = {7, 7};
   flight_words_t words[3] = {{.verb = COLL_ALLGATHERV, .op = FLIGHT_OP_NONE}};
   words[1] = words[2] = words[0];

@@ -31,8 +31,8 @@ BASE_APART static coll_status_t submit_checked(api_request_t request, const size
   return api_submit(status, &call, stream);
 }
 
-BASE_INLINE coll_status_t ragged(api_request_t request, const size_t counts[],
-                                 const size_t displs[], coll_stream_t stream) {
+BASE_INLINE coll_status_t run_vector(api_request_t request, const size_t counts[],
+                                     const size_t displs[], coll_stream_t stream) {
   if (api_runs_at_once(stream) && counts != NULL && comm_is_live(request.comm)) {
     comm_blocks_t blocks;
     request.count = api_measure_blocks(counts, displs, request.comm->size, &blocks);
@@ -53,7 +53,7 @@ coll_status_t coll_allgatherv(const void *send, void *recv, const size_t counts[
       .traits = {.collective = COLL_ALLGATHERV, .dtype = dtype, .reach = PLAN_REACH_USER},
       .send = send,
       .recv = recv};
-  return ragged(request, counts, displs, stream);
+  return run_vector(request, counts, displs, stream);
 }
 
 coll_status_t coll_reduce_scatterv(const void *send, void *recv, const size_t counts[],
@@ -68,5 +68,5 @@ coll_status_t coll_reduce_scatterv(const void *send, void *recv, const size_t co
                                             .reach = PLAN_REACH_USER},
                                  .send = send,
                                  .recv = recv};
-  return ragged(request, counts, NULL, stream);
+  return run_vector(request, counts, NULL, stream);
 }
