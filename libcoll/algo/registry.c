@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "algo/common.h"
-#include "algo/compose.h"
+#include "algo/compose/compose.h"
 #include "algo/list.h"
 #include "base/names.h"
 #include "base/text.h"

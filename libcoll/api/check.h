@@ -9,8 +9,8 @@
 #include "base/inline.h"
 #include "base/memory.h"
 #include "base/names.h"
-#include "comm/call.h"
-#include "comm/progress.h"
+#include "run/call.h"
+#include "run/progress.h"
 
 /* An API function (verb) and its arguments. */
 typedef struct api_request {

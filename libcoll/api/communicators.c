@@ -10,15 +10,17 @@
 #include "base/memory.h"
 #include "base/names.h"
 #include "comm/algorithms.h"
-#include "comm/async.h"
-#include "comm/dump.h"
-#include "comm/gpu/gpu.h"
-#include "comm/loaded.h"
 #include "comm/lock.h"
 #include "comm/plan_cache.h"
-#include "comm/progress.h"
+#include "comm/states.h"
 #include "device/cuda/pointer.h"
+#include "gpurun/gpu.h"
+#include "lifetime/async.h"
+#include "lifetime/leave.h"
+#include "lifetime/load.h"
+#include "run/progress.h"
 #include "topo/fabric.h"
+#include "watch/dump.h"
 
 coll_status_t api_record_result(coll_comm_t comm, coll_status_t status) {
   return status == COLL_OK ? status : comm_record_error(comm, status);
@@ -59,7 +61,7 @@ coll_status_t coll_comm_route(coll_comm_t comm, int peer, const char **route) {
 
 coll_status_t coll_comm_error(coll_comm_t comm) {
   if (comm == NULL) return comm_check(comm);
-  if (!comm_is_live(comm)) COLL_TRY(comm_async_state(comm));
+  if (!comm_is_live(comm)) COLL_TRY(comm_handle_state(comm));
   return api_record_result(comm, comm_poll_failure(comm));
 }
 
@@ -158,11 +160,11 @@ coll_status_t coll_comm_plan_load(coll_comm_t comm, const char *path, coll_plan_
                              base_fail(COLL_ERROR_INVALID, "coll_comm_plan_load: %s",
                                        path == NULL ? "path is NULL" : "called inside a group"));
   }
-  if (info == NULL) return api_record_result(comm, comm_loaded_read(comm, path, NULL));
+  if (info == NULL) return api_record_result(comm, lifetime_load(comm, path, NULL));
   coll_plan_info_t made;
   COLL_TRY(
       api_record_result(comm, api_out_check(info, "coll_comm_plan_load", "COLL_PLAN_INFO_INIT")));
-  COLL_TRY(api_record_result(comm, comm_loaded_read(comm, path, &made)));
+  COLL_TRY(api_record_result(comm, lifetime_load(comm, path, &made)));
   api_out_fill(info, &made, sizeof made);
   return COLL_OK;
 }

@@ -1,6 +1,6 @@
 /*
  * The functions of coll.h that make communicators. Those that block and are in no group make theirs
- * in the calling thread; all others prepare a job (comm/async.h).
+ * in the calling thread; all others prepare a job (lifetime/async.h).
  */
 #include "api/create.h"
 
@@ -11,10 +11,11 @@
 #include "api/submit.h"
 #include "base/clock.h"
 #include "base/memory.h"
+#include "bootstrap/launch/launch.h"
+#include "calibrate/costs.h"
 #include "comm/algorithms.h"
-#include "comm/combine.h"
-#include "comm/gpu/gpu.h"
-#include "comm/launch/launch.h"
+#include "gpurun/gpu.h"
+#include "run/combine.h"
 
 #define ID_MAGIC 0x6c6962636f6c6c69u
 
@@ -30,7 +31,7 @@ coll_status_t coll_unique_id_create(const coll_comm_config_t *config, coll_uniqu
   unique_id_t made = {.magic = ID_MAGIC};
   comm_settings_t settings;
   if (id == NULL) return base_fail(COLL_ERROR_INVALID, "coll_unique_id_create: id is NULL");
-  COLL_TRY(comm_settings_read(config, &settings));
+  COLL_TRY(comm_settings_read(config, calibration_costs_find, &settings));
   COLL_TRY(base_secret_create(&made.address.secret));
   uint64_t deadline_ns = base_clock_now_ns() + settings.timeout_ns;
   COLL_TRY(rendezvous_server_start_own("", settings.inherited.transport.interfaces, deadline_ns,
@@ -175,7 +176,7 @@ coll_status_t coll_comm_create(const coll_unique_id_t *id, int rank, int size,
   unique_id_t unique_id;
   comm_settings_t settings;
   coll_status_t status = check_create(id, rank, size, comm, &unique_id);
-  if (status == COLL_OK) status = comm_settings_read(config, &settings);
+  if (status == COLL_OK) status = comm_settings_read(config, calibration_costs_find, &settings);
   if (status == COLL_OK) status = create(&unique_id, rank, size, &settings, comm);
   return api_group_fail(status);
 }
@@ -186,7 +187,7 @@ coll_status_t coll_comm_create_env(const coll_comm_config_t *config, coll_comm_t
   launch_t launch;
   struct coll_comm *made = NULL;
   if (comm == NULL) return base_fail(COLL_ERROR_INVALID, "coll_comm_create_env: comm is NULL");
-  COLL_TRY(comm_settings_read(config, &settings));
+  COLL_TRY(comm_settings_read(config, calibration_costs_find, &settings));
   uint64_t deadline_ns = base_clock_now_ns() + settings.timeout_ns;
   COLL_TRY(launch_find(deadline_ns, &launch));
   if (launch.size > 1) {
@@ -214,10 +215,10 @@ static coll_status_t create_local(const char *function, int size, const coll_com
   const topo_cpus_t cpus = topo_cpus_own();
   int cores = topo_cpus_count(&cpus);
   tune_machine_t costs;
-  COLL_TRY(comm_settings_read(config, settings));
+  COLL_TRY(comm_settings_read(config, calibration_costs_find, settings));
   COLL_TRY(comm_algorithms_check_all(settings->inherited.algorithms, size,
                                      settings->agreed.reproducible != 0));
-  COLL_TRY(comm_costs_of(settings->builtin_costs, 0, size, &costs));
+  COLL_TRY(comm_costs_of(settings, 0, size, &costs));
   return comm_create_local(size, cores > 0 ? cores : 1, settings, &costs, comms);
 }
 
@@ -296,7 +297,7 @@ static coll_status_t split(coll_comm_t comm, int color, int key, const coll_comm
   if (new_comm == NULL) {
     return base_fail(COLL_ERROR_INVALID, "coll_comm_split: new_comm is NULL");
   }
-  COLL_TRY(comm_settings_read_split(config, comm, &settings));
+  COLL_TRY(comm_settings_read_split(config, comm, comm_gpu_device(comm), &settings));
   if (api_group_is_open() || !settings.blocking) {
     return split_later(comm, color, key, &settings, new_comm);
   }

@@ -4,7 +4,7 @@
 #ifndef API_CREATE_H
 #define API_CREATE_H
 
-#include "comm/async.h"
+#include "lifetime/async.h"
 
 typedef struct api_creation {
   comm_async_t *job;

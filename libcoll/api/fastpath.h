@@ -6,7 +6,7 @@
 #define API_FASTPATH_H
 
 #include "api/check.h"
-#include "comm/fastpath.h"
+#include "run/fastpath.h"
 
 /* Whether the arguments fit their bit fields in a shape, so that two different requests never have
  * the same shape. */

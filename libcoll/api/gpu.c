@@ -9,9 +9,9 @@
 
 #include "base/memory.h"
 #include "base/names.h"
-#include "comm/gpu/gpu.h"
 #include "device/cuda/pointer.h"
 #include "device/cuda/share.h"
+#include "gpurun/gpu.h"
 
 typedef struct gpu_stream {
   struct coll_stream base;

@@ -5,7 +5,7 @@
 #define API_GPU_H
 
 #include "api/stream.h"
-#include "comm/gpu/gpu.h"
+#include "gpurun/gpu.h"
 
 /* The stream is a live one. */
 static inline bool api_stream_is_gpu(coll_stream_t stream) {

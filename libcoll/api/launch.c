@@ -1,7 +1,7 @@
 /*
  * Each stream gets one job of the group. If the calls of a communicator name several streams, one
  * of them, or the calling thread if a call names none, runs the calls; a join holds the others
- * (comm/join.h). Jobs of all streams are queued at once; the caller's own batch runs last, so that
+ * (run/join.h). Jobs of all streams are queued at once; the caller's own batch runs last, so that
  * all progress together.
  */
 #include "api/launch.h"
@@ -13,7 +13,7 @@
 #include "api/stream.h"
 #include "api/submit.h"
 #include "base/memory.h"
-#include "comm/coalesce.h"
+#include "run/coalesce.h"
 
 /* A communicator uses the stream, and other streams beside it. */
 typedef struct use {

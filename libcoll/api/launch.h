@@ -4,7 +4,7 @@
 #ifndef API_LAUNCH_H
 #define API_LAUNCH_H
 
-#include "comm/call.h"
+#include "run/call.h"
 
 /* Calls and the streams that they name. */
 typedef struct api_group {

@@ -7,8 +7,8 @@
 #include "api/check.h"
 #include "api/submit.h"
 #include "base/memory.h"
-#include "comm/window.h"
 #include "device/cuda/allocations.h"
+#include "gpurun/window.h"
 #include "transport/memory.h"
 
 #define REGISTRATION 141 /* the number of its tag (base/fork.h) */

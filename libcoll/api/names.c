@@ -8,9 +8,9 @@
 #include "base/knob.h"
 #include "base/names.h"
 #include "base/thread_texts.h"
-#include "comm/create.h"
-#include "comm/launch/launch.h"
-#include "comm/rendezvous/secret_source.h"
+#include "bootstrap/launch/launch.h"
+#include "bootstrap/rendezvous/secret_source.h"
+#include "lifetime/create.h"
 
 const char *coll_collective_name(coll_collective_t collective) {
   return base_collective_name(collective);

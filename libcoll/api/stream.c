@@ -11,7 +11,7 @@
 #include "api/stream.h"
 #include "api/submit.h"
 #include "base/memory.h"
-#include "comm/cross_wait.h"
+#include "watch/cross_wait.h"
 
 typedef struct host_stream {
   struct coll_stream base;

@@ -4,7 +4,7 @@
 #ifndef API_STREAM_H
 #define API_STREAM_H
 
-#include "comm/batch.h"
+#include "run/batch.h"
 
 /* What a stream carries out of one group, or one call. */
 typedef struct api_job {

@@ -6,7 +6,7 @@
 #define API_SUBMIT_H
 
 #include "base/inline.h"
-#include "comm/batch.h"
+#include "run/batch.h"
 
 /* The nesting depth of the thread's open groups. Every call reads it, so it uses the initial-exec
  * TLS model: an access without a function call, for 4 bytes of the static TLS space, which is

@@ -13,8 +13,8 @@
 #include "base/handles.h"
 #include "base/ranks.h"
 #include "base/secret.h"
+#include "bootstrap/process.h"
 #include "comm/cache_entry.h"
-#include "comm/peer_process.h"
 #include "engine/world.h"
 #include "transport/settings.h"
 #include "tune/tune.h"
@@ -138,6 +138,14 @@ typedef struct comm_link {
   bool listed;
 } comm_link_t;
 
+/* What lifetime/ does with communicators, for rooms that it uses itself. */
+typedef struct comm_lifetime {
+  /* Collective. One of the same ranks, for calls on the host. */
+  coll_status_t (*duplicate)(struct coll_comm *comm, struct coll_comm **made);
+  coll_status_t (*leave)(struct coll_comm *comm); /* the checks before it is destroyed */
+  void (*destroy)(struct coll_comm *comm);
+} comm_lifetime_t;
+
 struct coll_comm {
   base_handle_tag_t tag; /* of a comm_state_t (base/fork.h); 0: destroyed */
   int rank, size;
@@ -209,6 +217,8 @@ struct coll_comm {
 
   base_secret_t secret; /* of its ranks; those of splits are derived from it */
 
+  const comm_lifetime_t *lifetime;
+
   struct comm_async *async; /* makes, splits or finalizes it, or has done so (async.h); or NULL */
   bool nonblocking;         /* its creation did not block, and its splits do not */
   pid_t process;            /* that made it */
@@ -262,7 +272,7 @@ coll_status_t comm_check_inherited(const struct coll_comm *comm);
 /* Whether rank and size are known: it is a live one, or an inherited one that was made. */
 bool comm_has_rank(const struct coll_comm *comm);
 
-BASE_COLD coll_status_t comm_fail_not_live(const struct coll_comm *comm); /* async.c */
+BASE_COLD coll_status_t comm_fail_not_live(const struct coll_comm *comm); /* states.c */
 
 /* Whether a thread makes the communicator in a handle that the user has already. */
 static inline bool comm_is_handle(const struct coll_comm *comm) {
@@ -321,11 +331,6 @@ const char *comm_forced_name(flight_call_t call);
 /* Returns COLL_ERROR_MISMATCH, with the text of flight_mismatch. */
 coll_status_t comm_fail_mismatch(int rank, uint64_t number, flight_call_t call, int peer,
                                  uint64_t peer_number, flight_call_t peer_call);
-
-/* Final checks of a rank that destroys the communicator; the caller holds the lock.
- * COLL_ERROR_MISMATCH if messages show that the ranks' calls did not match, or if a mismatch was
- * found that no call of this rank has returned. */
-coll_status_t comm_leave(struct coll_comm *comm);
 
 BASE_INLINE coll_status_t comm_failure(struct coll_comm *comm) {
   return comm_is_usable(comm) ? COLL_OK : comm_fail_finished(comm);

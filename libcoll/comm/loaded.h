@@ -1,5 +1,5 @@
 /*
- * Plans that the user loads from files (coll_comm_plan_load). A loaded plan is used for the calls
+ * Plans that the user loads from files (lifetime/load.h). A loaded plan is used for the calls
  * of its collective, and its root if it has one, like a forced algorithm.
  */
 #ifndef COMM_LOADED_H
@@ -26,14 +26,16 @@ typedef struct comm_loaded {
   comm_plan_t plans[COMM_VERSION_COUNT]; /* plan NULL: there is none, or it is not right */
 } comm_loaded_t;
 
-/* Collective. Reads the file on each rank, compares what they have read, and verifies the plan on
- * rank 0. If a rank fails, no rank uses the plan, and all get an error. info: may be NULL. */
-coll_status_t comm_loaded_read(struct coll_comm *comm, const char *path, coll_plan_info_t *info);
+/* The version for such calls; its plan is NULL if the plan is not right for them. */
+const comm_plan_t *comm_loaded_for(const comm_loaded_t *loaded, bool in_place);
 
 /* *plan: for a call for which a plan is loaded; else NULL. COLL_ERROR_UNSUPPORTED: the plan is
  * right only for calls in place, or only for others, and this one is not of that kind. */
 coll_status_t comm_loaded_find(const struct coll_comm *comm, const comm_traits_t *traits,
                                const comm_plan_t **plan);
+
+/* Frees one that the communicator has not got. */
+void comm_loaded_discard(comm_loaded_t *loaded);
 
 /* Frees all, with the communicator. */
 void comm_loaded_free(struct coll_comm *comm);

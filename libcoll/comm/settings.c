@@ -8,7 +8,6 @@
 
 #include "base/knob.h"
 #include "comm/algorithms.h"
-#include "comm/gpu/gpu.h"
 
 #define NS_PER_MS UINT64_C(1000000)
 
@@ -211,10 +210,10 @@ static coll_status_t read_map(topo_map_t *map) {
   return COLL_OK;
 }
 
-static coll_status_t read_tune(const char *configured, bool *builtin) {
+static coll_status_t read_tune(const char *configured, comm_measure_t **measure) {
   int word;
   COLL_TRY(base_knob_choose_word(&knobs[KNOB_TUNE], configured, &word));
-  *builtin = word == WORD_BUILTIN;
+  if (word == WORD_BUILTIN) *measure = NULL;
   return COLL_OK;
 }
 
@@ -251,9 +250,10 @@ static coll_status_t read_flag(int knob, bool *set) {
   return COLL_OK;
 }
 
-coll_status_t comm_settings_read(const coll_comm_config_t *config, comm_settings_t *settings) {
+coll_status_t comm_settings_read(const coll_comm_config_t *config, comm_measure_t *measure,
+                                 comm_settings_t *settings) {
   coll_comm_config_t full;
-  comm_settings_t made = {0};
+  comm_settings_t made = {.measure = measure};
   COLL_TRY(read_config(config, &full));
   COLL_TRY(base_knob_text(&knobs[KNOB_TOPO_FILE], &made.topo_file));
   COLL_TRY(read_limit(KNOB_TIMEOUT, full.create_timeout_ms, &made.timeout_ns));
@@ -263,7 +263,7 @@ coll_status_t comm_settings_read(const coll_comm_config_t *config, comm_settings
   COLL_TRY(read_access(&made.access));
   COLL_TRY(read_inherited(&full, &made.inherited));
   made.agreed.algorithms = comm_algorithms_digest(made.inherited.algorithms);
-  COLL_TRY(read_tune(full.tune, &made.builtin_costs));
+  COLL_TRY(read_tune(full.tune, &made.measure));
   COLL_TRY(read_map(&made.topo_map));
   COLL_TRY(read_flag(KNOB_TOPO_PACED, &made.topo_paced));
   if (made.topo_paced && made.topo_file[0] == '\0') {
@@ -277,7 +277,7 @@ coll_status_t comm_settings_read(const coll_comm_config_t *config, comm_settings
 }
 
 coll_status_t comm_settings_read_split(const coll_comm_config_t *config,
-                                       const struct coll_comm *parent,
+                                       const struct coll_comm *parent, int device,
                                        comm_split_settings_t *settings) {
   coll_comm_config_t full;
   comm_split_settings_t made = {
@@ -296,8 +296,7 @@ coll_status_t comm_settings_read_split(const coll_comm_config_t *config,
                      full.reproducible, parent->reproducible ? "" : " not");
   }
   if (config != NULL) made.blocking = full.blocking != 0;
-  made.device = comm_gpu_device(parent);
-  if (made.device == CUDA_NO_DEVICE) made.device = cuda_driver_current();
+  made.device = device != CUDA_NO_DEVICE ? device : cuda_driver_current();
   *settings = made;
   return COLL_OK;
 }

@@ -11,8 +11,8 @@
 
 #include "base/clock.h"
 #include "base/handshake.h"
-#include "comm/rendezvous/dial.h"
-#include "comm/rendezvous/wire.h"
+#include "bootstrap/rendezvous/dial.h"
+#include "bootstrap/rendezvous/wire.h"
 #include "harness/harness.h"
 
 #define LIMIT_NS UINT64_C(60000000000)

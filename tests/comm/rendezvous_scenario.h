@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-#include "comm/rendezvous/rendezvous.h"
+#include "bootstrap/rendezvous/rendezvous.h"
 #include "harness/harness.h"
 
 #define RENDEZVOUS_JOB 815u

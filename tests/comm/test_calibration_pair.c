@@ -6,7 +6,7 @@
 #include <pthread.h>
 
 #include "base/clock.h"
-#include "comm/calibration/pair.h"
+#include "calibrate/pair.h"
 
 #define SLOW_NS 2000000u
 

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/names.h"
-#include "comm/calibration/costs.h"
+#include "calibrate/costs.h"
 #include "comm/comm.h"
 #include "harness/party.h"
 

@@ -18,8 +18,8 @@
 
 #include "base/clock.h"
 #include "base/handshake.h"
-#include "comm/rendezvous/server.h"
-#include "comm/rendezvous/wire.h"
+#include "bootstrap/rendezvous/server.h"
+#include "bootstrap/rendezvous/wire.h"
 #include "flight/process.h"
 #include "harness/party.h"
 #include "harness/sample.h"

@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "comm/descriptors.h"
 #include "comm/lock.h"
+#include "gpurun/descriptors.h"
 #include "harness/party.h"
 
 enum { RANKS_MAX = 4 };

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "comm/rendezvous/dial.h"
+#include "bootstrap/rendezvous/dial.h"
 #include "rendezvous_scenario.h"
 
 static int listen_at(const char *host, uint16_t port, int backlog) {

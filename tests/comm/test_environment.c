@@ -7,10 +7,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "comm/create.h"
-#include "comm/launch/ancestor.h"
-#include "comm/launch/launch.h"
+#include "bootstrap/launch/ancestor.h"
+#include "bootstrap/launch/launch.h"
 #include "harness/party.h"
+#include "lifetime/create.h"
 
 static const char *const names[] = {"COLL_LAUNCHER",
                                     "COLL_RANK",

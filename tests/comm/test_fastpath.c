@@ -4,7 +4,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "comm/fastpath.h"
+#include "run/fastpath.h"
 
 enum { SMALL = 4, LARGEST = COMM_FASTPATH_BYTES_MAX / sizeof(float) };
 

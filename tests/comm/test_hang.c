@@ -11,10 +11,10 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "comm/create.h"
-#include "comm/missing.h"
 #include "hang_scene.h"
 #include "harness/sample.h"
+#include "lifetime/create.h"
+#include "watch/missing.h"
 
 /* ---- late ranks -----------------------------------------------------------------------------*/
 

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "comm/batch.h"
 #include "comm/lock.h"
 #include "harness/harness.h"
+#include "run/batch.h"
 
 typedef struct crossed {
   struct coll_comm *comms[2];

@@ -7,9 +7,9 @@
 
 #include "base/clock.h"
 #include "comm/comm.h"
-#include "comm/create.h"
-#include "comm/placement.h"
 #include "harness/party.h"
+#include "lifetime/create.h"
+#include "lifetime/placement.h"
 #include "topo/fabric.h"
 
 static char file_name[] = "/tmp/test_placement_XXXXXX";

@@ -9,9 +9,9 @@
 #include <time.h>
 
 #include "base/clock.h"
-#include "comm/yield.h"
 #include "harness/party.h"
 #include "harness/virtual_time.h"
+#include "run/yield.h"
 
 #define PROMISED_NS 100000u
 #define CALLS 500 /* more than the thread makes before it sleeps */

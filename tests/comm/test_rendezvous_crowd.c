@@ -12,8 +12,8 @@
 
 #include "base/clock.h"
 #include "base/descriptors.h"
-#include "comm/rendezvous/server_state.h"
-#include "comm/rendezvous/wire.h"
+#include "bootstrap/rendezvous/server_state.h"
+#include "bootstrap/rendezvous/wire.h"
 #include "harness/party.h"
 #include "rendezvous_scenario.h"
 

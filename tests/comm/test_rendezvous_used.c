@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "comm/rendezvous/rendezvous.h"
+#include "bootstrap/rendezvous/rendezvous.h"
 #include "harness/party.h"
 #include "rendezvous_scenario.h"
 

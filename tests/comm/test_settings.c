@@ -19,6 +19,11 @@ typedef struct field {
   void (*get)(const comm_settings_t *settings, char *text, size_t bytes);
 } field_t;
 
+static coll_status_t measure(tune_machine_t *costs) {
+  *costs = tune_machine_builtin;
+  return COLL_OK;
+}
+
 static void set_create_timeout(coll_comm_config_t *config) {
   config->create_timeout_ms = 1000;
 }
@@ -84,7 +89,7 @@ static void get_algorithms(const comm_settings_t *settings, char *text, size_t b
   snprintf(text, bytes, "%s%s", name != NULL ? "allreduce=" : "", name != NULL ? name : "");
 }
 static void get_tune(const comm_settings_t *settings, char *text, size_t bytes) {
-  snprintf(text, bytes, "%s", settings->builtin_costs ? "builtin" : "auto");
+  snprintf(text, bytes, "%s", settings->measure == NULL ? "builtin" : "auto");
 }
 
 static const field_t fields[] = {
@@ -111,7 +116,7 @@ static void check(const field_t *field, bool configured, const char *wanted, con
   comm_settings_t settings;
   char found[128];
   if (configured) field->set(&config);
-  cr_assert_eq(comm_settings_read(&config, &settings), COLL_OK, "%s", base_last_error());
+  cr_assert_eq(comm_settings_read(&config, measure, &settings), COLL_OK, "%s", base_last_error());
   field->get(&settings, found, sizeof found);
   cr_assert_str_eq(found, wanted, "%s, %s: %s in place of %s", field->name, what, found, wanted);
 }
@@ -127,7 +132,8 @@ static void check_split(const field_t *field, const char *rule) {
   config.blocking = 1;
   cr_assert_eq(coll_comm_create_local(1, &config, &parent), COLL_OK, "%s", coll_last_error(NULL));
   if (field->variable[0] != '\0') setenv(field->variable, field->by_variable, 1);
-  cr_assert_eq(comm_settings_read_split(NULL, parent, &split), COLL_OK, "%s", base_last_error());
+  cr_assert_eq(comm_settings_read_split(NULL, parent, CUDA_NO_DEVICE, &split), COLL_OK, "%s",
+               base_last_error());
   comm_settings_t settings = {.timeout_ns = split.timeout_ns,
                               .limits = split.limits,
                               .blocking = split.blocking,
@@ -207,11 +213,11 @@ Test(settings, of_a_shorter_config_are_the_defaults) {
   config.hang_ms = 1000;
   config.transports = "nonsense";
   config.struct_bytes = offsetof(coll_comm_config_t, transports);
-  cr_assert_eq(comm_settings_read(&config, &settings), COLL_OK, "%s", base_last_error());
+  cr_assert_eq(comm_settings_read(&config, measure, &settings), COLL_OK, "%s", base_last_error());
   cr_assert_eq(settings.limits.hang_ns, 1000000000u);
   cr_assert(settings.inherited.transport.choice.shm);
   config.struct_bytes = sizeof config;
-  cr_assert_eq(comm_settings_read(&config, &settings), COLL_ERROR_INVALID);
+  cr_assert_eq(comm_settings_read(&config, measure, &settings), COLL_ERROR_INVALID);
   cr_assert_not_null(
       strstr(base_last_error(), "COLL_TRANSPORTS is \"nonsense\" (the communicator's config)"),
       "%s", base_last_error());
@@ -234,7 +240,7 @@ Test(settings, of_algorithms_that_are_wrong_are_refused) {
   for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
     coll_comm_config_t config = COLL_COMM_CONFIG_INIT;
     config.algorithms = wrong[i][0];
-    coll_status_t status = comm_settings_read(&config, &settings);
+    coll_status_t status = comm_settings_read(&config, measure, &settings);
     if (wrong[i][1][0] == '\0') {
       cr_expect_eq(status, COLL_OK, "%s: %s", wrong[i][0], base_last_error());
       continue;

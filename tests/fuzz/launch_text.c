@@ -1,7 +1,7 @@
 /* What ranks read from launchers: the text of an address, and node lists of Slurm. */
 #include <string.h>
 
-#include "comm/launch/launch.h"
+#include "bootstrap/launch/launch.h"
 #include "fuzz.h"
 
 static void use_address(const char *text) {

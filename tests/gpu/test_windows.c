@@ -4,9 +4,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "comm/window.h"
 #include "device/cuda/driver.h"
 #include "gpu/standin/standin.h"
+#include "gpurun/window.h"
 #include "harness/party.h"
 
 #include <criterion/criterion.h>

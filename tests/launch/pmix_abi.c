@@ -1,7 +1,7 @@
 /* The library's declarations of PMIx against those of the header: it does not compile otherwise. */
 #include <pmix.h>
 
-#include "comm/launch/pmix_abi.h"
+#include "bootstrap/launch/pmix_abi.h"
 
 #define SAME_SIZE(theirs, ours) _Static_assert(sizeof(theirs) == sizeof(ours), #ours)
 #define SAME_PLACE(theirs, ours, member) \

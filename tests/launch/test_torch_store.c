@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "comm/launch/launch.h"
+#include "bootstrap/launch/launch.h"
 #include "harness/virtual_time.h"
 
 #define LIMIT_NS UINT64_C(60000000000)

@@ -14,7 +14,7 @@ enum {
 };
 
 /* What must be the same on all ranks of a call: the words of a flight_call_t, without number and
- * history, and where INPUT and OUTPUT are in windows (comm/gpu/places.h). */
+ * history, and where INPUT and OUTPUT are in windows (gpu/places.h). */
 typedef struct gpu_words {
   uint64_t what, count;
   uint64_t places[2];

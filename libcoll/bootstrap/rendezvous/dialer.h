@@ -1,0 +1,42 @@
+/*
+ * Connections to what may not be there yet: its name is not known, no way leads to it, nobody
+ * listens, or who listens hangs up. Each is tried again until it answers. Only what waiting cannot
+ * change fails at once.
+ */
+#ifndef BOOTSTRAP_RENDEZVOUS_DIALER_H
+#define BOOTSTRAP_RENDEZVOUS_DIALER_H
+
+#include "base/wait_notice.h"
+#include "bootstrap/rendezvous/dial.h"
+
+#define DIALER_TEXT_BYTES 320
+
+typedef struct dialer {
+  coll_status_t (*resolve)(const struct dialer *dialer, dial_targets_t *targets);
+  const rendezvous_address_t *address; /* or: */
+  const char *host;                    /* of TCP */
+  uint16_t port;
+  dial_targets_t targets; /* count 0: the name is not known */
+  uint64_t resolve_ns;    /* when names are asked for next: what they mean may change */
+  base_wait_notice_t notice;
+  char who[DIALER_TEXT_BYTES]; /* "rank 1 waits for rank 0 at node1 port 29500" */
+  char why[DIALER_TEXT_BYTES]; /* what was tried last failed for */
+} dialer_t;
+
+/* For a rendezvous server, or for TCP. Addresses and names are not copied; who is. */
+dialer_t dialer_of_server(const rendezvous_address_t *address, const char *who);
+dialer_t dialer_of_host(const char *host, uint16_t port, const char *who);
+
+/* Tries once, beginning with the target `turn`, for some seconds or until the deadline. Sets *fd to
+ * a connected socket, or to -1 with errno and dialer->why. COLL_ERROR_INVALID: there is nothing to
+ * wait for. */
+coll_status_t dialer_try(dialer_t *dialer, int turn, uint64_t deadline_ns, int *fd);
+
+/* Tries again until the deadline. COLL_ERROR_TIMEOUT, COLL_ERROR_INVALID: with dialer->why, and no
+ * message. */
+coll_status_t dialer_connect(dialer_t *dialer, uint64_t deadline_ns, int *fd);
+
+/* Sets dialer->why, and prints once, if the wait lasts, what is waited for. */
+void dialer_failed(dialer_t *dialer, const char *why);
+
+#endif

@@ -1,0 +1,117 @@
+/*
+ * Without libsodium the ranks of a job meet at a UNIX socket, where the kernel says who calls
+ * (base/handshake_local.c). Its abstract name is made of the port, so that addresses stay what they
+ * are with TCP. Network namespaces have names of their own, as they have ports.
+ */
+#include <errno.h>
+#include <netdb.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "base/clock.h"
+#include "base/handshake.h"
+#include "base/socket.h"
+#include "bootstrap/rendezvous/dial.h"
+#include "bootstrap/rendezvous/endpoint.h"
+#include "bootstrap/rendezvous/host_name.h"
+#include "bootstrap/rendezvous/secret_source.h"
+
+#define PORT_RETRY_NS 5000000u
+#define PORT_FIRST 1024
+#define PORT_TRIES 1000
+
+static socklen_t name_of(uint16_t port, struct sockaddr_un *name) {
+  *name = (struct sockaddr_un){.sun_family = AF_UNIX};
+  int bytes = snprintf(name->sun_path + 1, sizeof name->sun_path - 1, "libcoll-rendezvous-%u",
+                       (unsigned)port);
+  return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)bytes);
+}
+
+static coll_status_t check_name(const char *name) {
+  bool stays;
+  COLL_TRY(rendezvous_host_check(name));
+  int error = rendezvous_stays_on_host(name, &stays);
+  if (error == 0) return stays ? COLL_OK : base_handshake_check_hosts();
+  return base_fail(COLL_ERROR_SYSTEM, "cannot resolve the host '%s': %s", name,
+                   gai_strerror(error));
+}
+
+static coll_status_t check_host(const rendezvous_address_t *address) {
+  char names[RENDEZVOUS_HOST_BYTES];
+  snprintf(names, sizeof names, "%s", address->host);
+  for (char *name = names; name != NULL;) {
+    char *comma = strchr(name, ',');
+    if (comma != NULL) *comma = '\0';
+    COLL_TRY(check_name(name));
+    name = comma != NULL ? comma + 1 : NULL;
+  }
+  return COLL_OK;
+}
+
+/* ---- the server -----------------------------------------------------------------------------*/
+
+/* A listening socket, or -1 with errno. */
+static int listen_once(uint16_t port) {
+  struct sockaddr_un name;
+  socklen_t bytes = name_of(port, &name);
+  int fd = base_socket(AF_UNIX, SOCK_STREAM, 0);
+  if (fd < 0) return -1;
+  if (bind(fd, (struct sockaddr *)&name, bytes) == 0 && listen(fd, 1024) == 0) return fd;
+  int error = errno;
+  base_socket_close(fd);
+  errno = error;
+  return -1;
+}
+
+/* At a port that is free. */
+static int listen_anywhere(uint16_t *port) {
+  int fd = -1;
+  for (int i = 0; fd < 0 && i < PORT_TRIES; i++) {
+    uint16_t random;
+    if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random) return -1;
+    if (random < PORT_FIRST) continue;
+    *port = random;
+    fd = listen_once(random);
+    if (fd < 0 && errno != EADDRINUSE) return -1;
+  }
+  return fd;
+}
+
+static int listen_at(uint16_t port) {
+  uint64_t deadline_ns = base_clock_now_ns() + RENDEZVOUS_PORT_NS;
+  int fd = listen_once(port);
+  while (fd < 0 && errno == EADDRINUSE && base_clock_now_ns() < deadline_ns) {
+    base_clock_sleep_ns(PORT_RETRY_NS);
+    fd = listen_once(port);
+  }
+  return fd;
+}
+
+coll_status_t rendezvous_listen(rendezvous_address_t *address, int *listener, uint16_t *port) {
+  address->is_here = false;
+  if (address->host[0] == '\0') COLL_TRY(base_handshake_check_hosts());
+  COLL_TRY(check_host(address));
+  *port = address->port;
+  *listener = *port == 0 ? listen_anywhere(port) : listen_at(*port);
+  if (*listener >= 0) return COLL_OK;
+  return base_fail_errno(COLL_ERROR_SYSTEM,
+                         "cannot start the rendezvous server at port %u of this host's UNIX "
+                         "sockets (choose another port if it is in use)",
+                         (unsigned)*port);
+}
+
+/* ---- callers --------------------------------------------------------------------------------*/
+
+coll_status_t dial_resolve(const rendezvous_address_t *address, dial_targets_t *targets) {
+  struct sockaddr_un name;
+  COLL_TRY(check_host(address));
+  memset(targets, 0, sizeof *targets);
+  targets->lengths[0] = name_of(address->port, &name);
+  memcpy(&targets->at[0], &name, sizeof name);
+  targets->count = 1;
+  return COLL_OK;
+}

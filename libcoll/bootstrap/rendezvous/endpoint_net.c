@@ -1,0 +1,149 @@
+/* TCP: where the server listens and where its callers connect. */
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/clock.h"
+#include "base/socket.h"
+#include "bootstrap/rendezvous/dial.h"
+#include "bootstrap/rendezvous/endpoint.h"
+#include "bootstrap/rendezvous/host_name.h"
+#include "bootstrap/rendezvous/secret_source.h"
+#include "bootstrap/rendezvous/server.h"
+#include "topo/interfaces.h"
+
+#define PORT_RETRY_NS 5000000u
+
+/* ---- the server -----------------------------------------------------------------------------*/
+
+/* A listening socket, or -1 with errno. */
+static int listen_at(const struct sockaddr *address, socklen_t bytes) {
+  int on = 1, zero = 0, fd = base_socket(address->sa_family, SOCK_STREAM, 0);
+  if (fd < 0) return -1;
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (address->sa_family == AF_INET6) {
+    setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof zero);
+  }
+  if (bind(fd, address, bytes) == 0 && listen(fd, 1024) == 0) return fd;
+  int error = errno;
+  base_socket_close(fd);
+  errno = error;
+  return -1;
+}
+
+/* At the first of these addresses that is this host's. */
+static int listen_at_one(const struct addrinfo *found) {
+  int fd = -1;
+  errno = EADDRNOTAVAIL;
+  for (; found != NULL && fd < 0 && errno == EADDRNOTAVAIL; found = found->ai_next) {
+    fd = listen_at(found->ai_addr, found->ai_addrlen);
+  }
+  return fd;
+}
+
+/* IPv6 with IPv4 in it, or where there is no IPv6, IPv4. */
+static int listen_everywhere(uint16_t port) {
+  const struct sockaddr_in6 wide = {
+      .sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = in6addr_any};
+  const struct sockaddr_in narrow = {
+      .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_ANY)};
+  int fd = listen_at((const struct sockaddr *)&wide, sizeof wide);
+  if (fd >= 0 || errno == EADDRINUSE) return fd;
+  return listen_at((const struct sockaddr *)&narrow, sizeof narrow);
+}
+
+/* Whether other hosts know the name as an address of this host, which itself takes it for its
+ * loopback interface, as Debian writes it into /etc/hosts ("127.0.1.1 node1"). */
+static bool is_loopback_here_alone(const char *host, const struct addrinfo *found) {
+  for (; found != NULL; found = found->ai_next) {
+    if (!topo_address_is_loopback(found->ai_addr)) return false;
+  }
+  return !rendezvous_host_is_address(host) && !rendezvous_host_is_localhost(host);
+}
+
+/* found: what the host's name resolves to; NULL: nothing. Sets address->is_here. */
+static int listen_once(rendezvous_address_t *address, bool is_guarded,
+                       const struct addrinfo *found) {
+  address->is_here =
+      address->host[0] == '\0' || (is_guarded && is_loopback_here_alone(address->host, found));
+  int fd = address->is_here ? listen_everywhere(address->port) : listen_at_one(found);
+  if (fd >= 0 || address->is_here || !is_guarded || errno != EADDRNOTAVAIL) return fd;
+  address->is_here = true;
+  return listen_everywhere(address->port);
+}
+
+static uint16_t port_of(int listener) {
+  struct sockaddr_storage address;
+  char port[8];
+  socklen_t length = sizeof address;
+  if (getsockname(listener, (struct sockaddr *)&address, &length) != 0 ||
+      getnameinfo((struct sockaddr *)&address, length, NULL, 0, port, sizeof port,
+                  NI_NUMERICSERV) != 0) {
+    return 0;
+  }
+  return (uint16_t)strtoul(port, NULL, 10);
+}
+
+static coll_status_t fail_listening(const rendezvous_address_t *address, int error) {
+  const char *host = address->is_here ? "all addresses of this host" : address->host;
+  if (error == EADDRINUSE) {
+    return base_fail(COLL_ERROR_SYSTEM,
+                     "cannot start the rendezvous server at %s: port %u is in use: choose another "
+                     "one",
+                     host, (unsigned)address->port);
+  }
+  if (error == EADDRNOTAVAIL) {
+    return base_fail(COLL_ERROR_INVALID,
+                     "cannot start the rendezvous server at %s: that is no address of this host, "
+                     "and without a secret (COLL_AUTH_FILE) it does not listen at all of them",
+                     host);
+  }
+  errno = error;
+  return base_fail_errno(COLL_ERROR_SYSTEM, "cannot start the rendezvous server at %s port %u",
+                         host, (unsigned)address->port);
+}
+
+/* *found: to be freed; NULL: the server listens everywhere, and needs to know no address. */
+static coll_status_t resolve(const rendezvous_address_t *address, bool is_guarded,
+                             struct addrinfo **found) {
+  char port[8];
+  struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+  *found = NULL;
+  if (address->host[0] == '\0') return COLL_OK;
+  COLL_TRY(rendezvous_host_check(address->host));
+  snprintf(port, sizeof port, "%u", (unsigned)address->port);
+  int error = getaddrinfo(address->host, port, &hints, found);
+  if (error == 0 || is_guarded) return COLL_OK;
+  return base_fail(COLL_ERROR_INVALID, "cannot resolve the rendezvous server's host '%s': %s",
+                   address->host, gai_strerror(error));
+}
+
+coll_status_t rendezvous_listen(rendezvous_address_t *address, int *listener, uint16_t *port) {
+  struct addrinfo *found;
+  bool is_guarded;
+  COLL_TRY(rendezvous_is_guarded(address, &is_guarded));
+  COLL_TRY(resolve(address, is_guarded, &found));
+  uint64_t deadline_ns = base_clock_now_ns() + RENDEZVOUS_PORT_NS;
+  int fd = listen_once(address, is_guarded, found);
+  while (fd < 0 && errno == EADDRINUSE && base_clock_now_ns() < deadline_ns) {
+    base_clock_sleep_ns(PORT_RETRY_NS);
+    fd = listen_once(address, is_guarded, found);
+  }
+  int cause = errno;
+  if (found != NULL) freeaddrinfo(found);
+  *listener = fd;
+  if (fd < 0) return fail_listening(address, cause);
+  *port = port_of(fd);
+  return COLL_OK;
+}
+
+/* ---- callers --------------------------------------------------------------------------------*/
+
+coll_status_t dial_resolve(const rendezvous_address_t *address, dial_targets_t *targets) {
+  return dial_resolve_tcp(address->is_here ? "127.0.0.1,::1" : address->host, address->port,
+                          targets);
+}

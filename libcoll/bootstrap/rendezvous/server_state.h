@@ -1,0 +1,68 @@
+/*
+ * The state of a rendezvous server, which its parts share: callers (callers.c), and members and the
+ * poll loop (server.c).
+ */
+#ifndef BOOTSTRAP_RENDEZVOUS_SERVER_STATE_H
+#define BOOTSTRAP_RENDEZVOUS_SERVER_STATE_H
+
+#include <poll.h>
+
+#include "base/handshake.h"
+#include "bootstrap/rendezvous/rendezvous.h"
+#include "bootstrap/rendezvous/server.h"
+#include "bootstrap/rendezvous/wire.h"
+
+#define RENDEZVOUS_CALLERS_MAX 512 /* when full, the oldest stranger is hung up on */
+
+typedef struct rendezvous_caller {
+  int fd;
+  uint64_t since_ns;
+  base_handshake_t handshake;
+  bool is_known; /* the handshake is done: it is a rank */
+  size_t received;
+  struct {
+    wire_hello_t hello;
+    char record[RENDEZVOUS_RECORD_MAX];
+  } message;
+} rendezvous_caller_t;
+
+typedef struct rendezvous_member {
+  int fd; /* -1: has not joined, or was closed */
+  int32_t pid;
+  int32_t informed; /* pid of the process of this rank that knows of the failure; 0: none */
+  bool reported;    /* that its part of the communicator is made */
+  size_t records_sent, verdict_sent, report_received; /* bytes */
+  wire_report_t report;
+} rendezvous_member_t;
+
+struct rendezvous_server {
+  int listener; /* -1: closed */
+  base_secret_t secret;
+  char purpose[RENDEZVOUS_PURPOSE_BYTES];
+  bool own_port;
+  rendezvous_caller_t callers[RENDEZVOUS_CALLERS_MAX]; /* oldest first */
+  int caller_count;
+  bool starved;                 /* the last caller could not be accepted for want of descriptors */
+  rendezvous_member_t *members; /* [size] */
+  int size;                     /* 0 until the first rank has joined */
+  int open_count;               /* members whose connection is open */
+  int joined_count, reported_count;
+  bool decided;     /* the verdict stands */
+  bool holds_rank0; /* rank 0 is not to get the verdict yet, as late ranks still call */
+  wire_answer_t verdict;
+  char *records; /* a wire_answer_t, then the records by rank */
+  size_t record_bytes;
+  size_t records_bytes; /* of `records` to send; 0 until all have joined */
+  int32_t timeout_ms;   /* longest of the members' */
+  uint64_t deadline_ns; /* for joining: earliest of the members'; then for their reports */
+  struct pollfd *polls; /* as many as are open: there may be fewer descriptors than ranks */
+  int *polled;          /* the rank of each member in polls */
+  size_t poll_capacity, polled_capacity;
+};
+
+/* The rendezvous fails because of `rank` (-1: not known); the first reason stands. */
+void rendezvous_server_fail(rendezvous_server_t *server, coll_status_t status, int rank,
+                            const char *format, ...) __attribute__((format(printf, 4, 5)));
+void rendezvous_server_fail_died(rendezvous_server_t *server, int rank, int pid);
+
+#endif

@@ -1,0 +1,103 @@
+/* Each process reads the cache at most once, as every communicator needs the costs. */
+#include "calibrate/costs.h"
+
+#include <pthread.h>
+#include <stdio.h>
+
+#include "base/fork.h"
+#include "base/socket.h"
+#include "calibrate/exclusive.h"
+#include "device/ops.h"
+#include "lifetime/create.h"
+#include "topo/cost_cache.h"
+
+/* ---- in the cache ---------------------------------------------------------------------------*/
+
+enum { FIGURES = TUNE_FIXED_COUNT + TUNE_MOVE_COUNT * TUNE_SIZES, NAME_BYTES = 32 };
+
+_Static_assert(FIGURES < TOPO_COST_CACHE_MAX, "the costs must fit the cache");
+
+typedef struct figures {
+  char texts[FIGURES][NAME_BYTES];
+  const char *names[FIGURES];
+  int64_t values[FIGURES];
+} figures_t;
+
+static uint32_t *cost_at(tune_machine_t *costs, int index) {
+  if (index < TUNE_FIXED_COUNT) return &costs->fixed_ps[index];
+  index -= TUNE_FIXED_COUNT;
+  return &costs->move_ps[index / TUNE_SIZES][index % TUNE_SIZES];
+}
+
+static void name_figures(figures_t *figures) {
+  for (int i = 0; i < FIGURES; i++) {
+    int move = i - TUNE_FIXED_COUNT;
+    if (move < 0) {
+      snprintf(figures->texts[i], NAME_BYTES, "%s_ps", tune_fixed_name((tune_fixed_t)i));
+    } else {
+      snprintf(figures->texts[i], NAME_BYTES, "%s_%zuK_ps_kib",
+               tune_move_name((tune_move_t)(move / TUNE_SIZES)),
+               tune_sizes[move % TUNE_SIZES] >> 10);
+    }
+    figures->names[i] = figures->texts[i];
+  }
+}
+
+static bool load(const char *variant, tune_machine_t *costs) {
+  figures_t figures;
+  name_figures(&figures);
+  if (!topo_cost_cache_load(variant, figures.names, FIGURES, figures.values)) return false;
+  for (int i = 0; i < FIGURES; i++) {
+    if (figures.values[i] > UINT32_MAX) return false;
+  }
+  for (int i = 0; i < FIGURES; i++) *cost_at(costs, i) = (uint32_t)figures.values[i];
+  return true;
+}
+
+static void save(const char *variant, tune_machine_t *costs) {
+  figures_t figures;
+  name_figures(&figures);
+  for (int i = 0; i < FIGURES; i++) figures.values[i] = *cost_at(costs, i);
+  topo_cost_cache_save(variant, figures.names, FIGURES, figures.values);
+}
+
+/* ---- once per process -----------------------------------------------------------------------*/
+
+static pthread_mutex_t finding = PTHREAD_MUTEX_INITIALIZER;
+static tune_machine_t found; /* both guarded by `finding` */
+static bool is_found;
+
+/* Another thread may hold it for as long as a measurement takes. */
+static void forget(void) {
+  pthread_mutex_init(&finding, NULL);
+}
+BASE_FORK_PART(NULL, forget);
+
+#define EXCLUSIVE_NS UINT64_C(5000000000) /* longer than a measurement may take */
+
+/* The built-in costs where the machine is too busy. Another process may have measured while this
+ * one waited. */
+static void measure_or_load(const char *variant, tune_machine_t *costs) {
+  int exclusive = calibration_exclusive_begin(EXCLUSIVE_NS);
+  if (exclusive >= 0 && load(variant, costs)) {
+    base_socket_close(exclusive);
+    return;
+  }
+  if (exclusive >= 0 && calibration_costs_measure(costs)) {
+    save(variant, costs);
+  } else {
+    *costs = tune_machine_builtin;
+  }
+  if (exclusive >= 0) base_socket_close(exclusive);
+}
+
+coll_status_t calibration_costs_find(tune_machine_t *costs) {
+  const device_ops_t *device;
+  COLL_TRY(device_host_open(&device));
+  pthread_mutex_lock(&finding);
+  if (!is_found && !load(device->name, &found)) measure_or_load(device->name, &found);
+  is_found = true;
+  *costs = found;
+  pthread_mutex_unlock(&finding);
+  return COLL_OK;
+}

@@ -1,0 +1,85 @@
+/*
+ * Thread 0 decides when there are enough repetitions, and whether the deadline has passed. It does
+ * so before the last synchronization of a repetition, so that the other thread reads the decision
+ * after it.
+ */
+#include "calibrate/pair.h"
+
+#include <sched.h>
+#include <stdlib.h>
+
+#include "base/atomics.h"
+#include "base/clock.h"
+
+#define REPEATS_MAX 40 /* short ones: even on a busy machine some find both cores free */
+#define REPEATS_MIN 4
+#define BUDGET_NS 2000000u /* per work, for the repetitions beyond REPEATS_MIN */
+#define POLLS 20000        /* between two yields */
+
+static void await_arrival(const calibration_thread_t *thread, uint32_t count) {
+  _Atomic uint32_t *theirs = &thread->pair->arrivals[1 - thread->number].count;
+  int polls = 0;
+  /* acquire: what the other thread wrote before it arrived is seen */
+  while ((int32_t)(atomic_load_explicit(theirs, memory_order_acquire) - count) < 0) {
+    base_cpu_relax();
+    if (thread->shares_core || ++polls % POLLS == 0) sched_yield();
+  }
+}
+
+static uint32_t own_arrivals(const calibration_thread_t *thread) {
+  return atomic_load_explicit(&thread->pair->arrivals[thread->number].count, memory_order_relaxed);
+}
+
+static uint32_t arrive(const calibration_thread_t *thread) {
+  uint32_t count = own_arrivals(thread) + 1;
+  /* release: pairs with the acquire in await_arrival */
+  atomic_store_explicit(&thread->pair->arrivals[thread->number].count, count, memory_order_release);
+  return count;
+}
+
+void calibration_pair_sync(const calibration_thread_t *thread) {
+  await_arrival(thread, arrive(thread));
+}
+
+void calibration_pair_trip(const calibration_thread_t *thread) {
+  if (thread->number == 0) {
+    calibration_pair_sync(thread);
+  } else {
+    await_arrival(thread, own_arrivals(thread) + 1);
+    arrive(thread);
+  }
+}
+
+static int compare_times(const void *left, const void *right) {
+  uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+  return (a > b) - (a < b);
+}
+
+void calibration_pair_time(const calibration_thread_t *thread, void *context,
+                           calibration_work_t *const works[], int count, size_t size, int warmups,
+                           uint64_t ns[]) {
+  uint64_t took_ns[CALIBRATION_WORKS_MAX][REPEATS_MAX], first_ns = 0;
+  calibration_pair_t *pair = thread->pair;
+  for (int i = 0; i < count; i++) ns[i] = 0;
+  for (int repeat = -warmups; !pair->is_late; repeat++) {
+    for (int i = 0; i < count; i++) {
+      calibration_pair_sync(thread);
+      uint64_t begin_ns = base_clock_now_ns();
+      if (repeat <= 0 && i == 0) first_ns = begin_ns;
+      works[i](context, size);
+      if (thread->number == 0 && i == count - 1) {
+        pair->enough =
+            repeat + 1 == REPEATS_MAX || begin_ns - first_ns > BUDGET_NS * (uint64_t)count;
+        pair->is_late = begin_ns > pair->deadline_ns;
+      }
+      calibration_pair_sync(thread);
+      if (repeat >= 0) took_ns[i][repeat] = base_clock_now_ns() - begin_ns;
+    }
+    if (repeat < REPEATS_MIN - 1 || !pair->enough) continue;
+    for (int i = 0; i < count; i++) {
+      qsort(took_ns[i], (size_t)repeat + 1, sizeof took_ns[i][0], compare_times);
+      ns[i] = took_ns[i][repeat / 4];
+    }
+    return;
+  }
+}

@@ -1,0 +1,189 @@
+/* The beginning and the end of a proxy. */
+#include "gpurun/proxy.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cancel.h"
+#include "base/clock.h"
+#include "base/deadline.h"
+#include "base/memory.h"
+#include "comm/lock.h"
+#include "gpurun/descriptors.h"
+#include "gpurun/proxy_state.h"
+
+#define POLL_NS 50000u
+#define CANCEL_NS 10000000u /* between two looks whether the creation was cancelled */
+
+bool comm_proxy_serves(const struct coll_comm *comm) {
+  for (int peer = 0; peer < comm->size; peer++) {
+    if (peer != comm->rank && !comm_descriptors_reach(comm, peer)) return true;
+  }
+  return false;
+}
+
+/* ---- creation --------------------------------------------------------------------------------*/
+
+/* Network devices could read and write memory of the GPU itself, through a dma-buf of it
+ * (cuMemGetHandleForAddressRange), in place of pinned memory. */
+static const char *why_no_direct(void) {
+  return "GPUDirect RDMA is not supported yet";
+}
+
+static void report(const comm_proxy_t *proxy) {
+  const struct coll_comm *comm = proxy->comm;
+  if (!comm->access.reports || comm->rank != 0) return;
+  fprintf(stderr,
+          "libcoll: the host carries out calls on the GPUs of the %d ranks over %s, in %zu MiB of "
+          "pinned memory: they share no memory; %s\n",
+          comm->size, comm->local->ops->name, (2 * PROXY_SLOTS * PROXY_SLOT_BYTES) >> 20,
+          why_no_direct());
+}
+
+static coll_status_t build(comm_proxy_t *proxy) {
+  cuda_capture_mode_t mode;
+  cuda_context_t context;
+  COLL_TRY(PROXY_CALL(proxy, cuDevicePrimaryCtxRetain, &context, proxy->device));
+  proxy->context = context;
+  COLL_TRY(proxy_enter(proxy, &mode));
+  coll_status_t status = proxy_memory_init(proxy);
+  if (status == COLL_OK) status = proxy_order_init(proxy);
+  proxy_leave(proxy, mode);
+  return status;
+}
+
+coll_status_t comm_proxy_create(struct comm_gpu *gpu) {
+  comm_proxy_t *made;
+  COLL_TRY(cuda_driver_check_device(gpu->driver, gpu->device));
+  COLL_TRY(base_alloc(1, sizeof *made, "a proxy", (void **)&made));
+  made->gpu = gpu;
+  made->driver = gpu->driver;
+  made->device = gpu->device;
+  made->comm = gpu->comm;
+  made->last_link = &made->first;
+  pthread_mutex_init(&made->lock, NULL);
+  base_deadline_condition(&made->changed);
+  coll_status_t status = build(made);
+  if (status != COLL_OK) {
+    comm_proxy_free(made);
+    return status;
+  }
+  gpu->proxy = made;
+  return COLL_OK;
+}
+
+coll_status_t comm_proxy_start(comm_proxy_t *proxy) {
+  int error = pthread_create(&proxy->thread, NULL, proxy_run, proxy);
+  proxy->has_thread = error == 0;
+  if (error == 0) return COLL_OK;
+  coll_status_t status =
+      base_fail(COLL_ERROR_SYSTEM, "cannot start the thread of a proxy: %s", strerror(error));
+  comm_abort(proxy->comm, proxy->comm->rank, base_last_error());
+  return status;
+}
+
+/* Cancelling concerns the thread that creates the communicator, so it is this one that looks. */
+coll_status_t comm_proxy_await(comm_proxy_t *proxy) {
+  bool is_cancelled = false;
+  pthread_mutex_lock(&proxy->lock);
+  while (!proxy->is_connected) {
+    base_deadline_wait(&proxy->changed, &proxy->lock, CANCEL_NS);
+    if (is_cancelled || !base_cancel_is_requested()) continue;
+    is_cancelled = true;
+    comm_abort(proxy->comm, proxy->comm->rank, base_cancel_why());
+  }
+  coll_status_t status = proxy->status;
+  if (status != COLL_OK) base_fail(status, "%s", proxy->text);
+  pthread_mutex_unlock(&proxy->lock);
+  if (status == COLL_OK) report(proxy);
+  return status;
+}
+
+/* ---- the end ---------------------------------------------------------------------------------*/
+
+void comm_proxy_abort(comm_proxy_t *proxy) {
+  struct coll_comm *comm = proxy->comm, *host = proxy->host;
+  transport_reason_t reason;
+  if (host == NULL || !comm->local->ops->aborted(comm->local, &reason)) return;
+  if (atomic_exchange_explicit(&proxy->is_aborted, true, memory_order_relaxed)) return;
+  host->local->ops->abort(host->local, &reason);
+}
+
+bool comm_proxy_has_jobs(comm_proxy_t *proxy) {
+  pthread_mutex_lock(&proxy->lock);
+  bool has = proxy->first != NULL || proxy->is_busy;
+  pthread_mutex_unlock(&proxy->lock);
+  return has;
+}
+
+coll_status_t comm_proxy_query(const comm_proxy_t *proxy) {
+  return proxy->has_last ? comm_proxy_query_event(proxy, proxy->last) : COLL_OK;
+}
+
+cuda_event_t comm_proxy_last(const comm_proxy_t *proxy) {
+  return proxy->has_last ? proxy->last : NULL;
+}
+
+coll_status_t comm_proxy_query_event(const comm_proxy_t *proxy, cuda_event_t event) {
+  cuda_capture_mode_t mode;
+  COLL_TRY(proxy_enter(proxy, &mode));
+  cuda_result_t result = proxy->driver->cuEventQuery(event);
+  proxy_leave(proxy, mode);
+  if (result == CUDA_RESULT_NOT_READY) return COLL_IN_PROGRESS;
+  return cuda_driver_check(proxy->driver, result, "cuEventQuery", proxy->device);
+}
+
+coll_status_t comm_proxy_finish(comm_proxy_t *proxy) {
+  struct coll_comm *host = proxy->host;
+  coll_status_t status;
+  comm_proxy_abort(proxy); /* else the others hear that this rank has left before they hear why */
+  while ((status = comm_proxy_query(proxy)) == COLL_IN_PROGRESS ||
+         (status == COLL_OK && comm_proxy_has_jobs(proxy))) {
+    comm_gpu_check(proxy->gpu);
+    base_clock_sleep_ns(POLL_NS);
+  }
+  if (status != COLL_OK || host == NULL) return status;
+  comm_lock_take(host, comm_lock_ticket(host));
+  status = host->lifetime->leave(host);
+  comm_lock_release(host);
+  return status;
+}
+
+/* Ends what still runs, such as a graph that was launched, so that the thread ends. */
+static void stop(comm_proxy_t *proxy) {
+  if (proxy->host != NULL && comm_proxy_has_jobs(proxy)) {
+    comm_abort(proxy->host, proxy->host->rank, "it destroyed the communicator");
+  }
+  pthread_mutex_lock(&proxy->lock);
+  proxy->is_closing = true;
+  pthread_cond_broadcast(&proxy->changed);
+  pthread_mutex_unlock(&proxy->lock);
+  pthread_join(proxy->thread, NULL);
+}
+
+static void free_jobs(comm_proxy_t *proxy) {
+  while (proxy->jobs != NULL) proxy_job_free(proxy->jobs);
+}
+
+void comm_proxy_free(comm_proxy_t *proxy) {
+  cuda_capture_mode_t mode;
+  if (proxy == NULL) return;
+  if (proxy->has_thread) stop(proxy);
+  if (proxy->host != NULL) proxy->host->lifetime->destroy(proxy->host);
+  if (proxy->context != NULL) {
+    if (proxy_enter(proxy, &mode) == COLL_OK) {
+      proxy_order_free(proxy);
+      proxy_memory_unpin(proxy);
+      proxy_leave(proxy, mode);
+    }
+    (void)proxy->driver->cuDevicePrimaryCtxRelease(proxy->device);
+  }
+  proxy_memory_free(proxy);
+  free_jobs(proxy);
+  pthread_cond_destroy(&proxy->changed);
+  pthread_mutex_destroy(&proxy->lock);
+  free(proxy);
+}

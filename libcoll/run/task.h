@@ -1,0 +1,102 @@
+/*
+ * A call under way: a state machine from its start to its result. No function here blocks.
+ */
+#ifndef RUN_TASK_H
+#define RUN_TASK_H
+
+#include "engine/exchange.h"
+#include "engine/large.h"
+#include "engine/run.h"
+#include "run/call.h"
+
+typedef enum comm_task_state {
+  COMM_TASK_WAITING,    /* for the lock or for earlier calls */
+  COMM_TASK_EXCHANGING, /* exchanging buffer addresses */
+  COMM_TASK_RUNNING,
+  COMM_TASK_DONE
+} comm_task_state_t;
+
+typedef struct comm_task {
+  struct comm_task *next, *previous; /* of the tasks that one thread progresses together */
+  const comm_call_t *call;
+  comm_task_state_t state;
+  uint64_t number; /* number of a collective on its communicator, of a send or receive on its pair;
+                      from 0 */
+  uint64_t end_number; /* of a collective: 1 + the number of the last collective it replaces */
+  flight_call_t id;    /* without number and history; of a send or receive, with its direction */
+  engine_call_t *engine_call; /* part of the plan cache entry or the pair */
+  engine_exchange_t exchange;
+  engine_run_t *run;  /* part of the plan cache entry or the pair; set once RUNNING */
+  bool ran;           /* the run is complete */
+  bool published;     /* the wait of its communicator is published (watch.h) */
+  bool addresses_due; /* the run began before the addresses of all peers were received */
+  comm_cache_entry_t *entry;
+  const void *input; /* what is reduced: the send buffer, or scaled operands */
+  void *scaled;      /* memory of its own for them, from transport_memory_alloc; or NULL */
+  bool weighted;     /* the operands of an average are scaled: its plan sums */
+} comm_task_t;
+
+static inline void comm_task_init(comm_task_t *task, const comm_call_t *call) {
+  task->next = NULL;
+  task->previous = NULL;
+  task->call = call;
+  task->state = COMM_TASK_WAITING;
+  task->addresses_due = false;
+  task->ran = false;
+  task->published = false;
+  task->entry = NULL;
+  task->input = call->send;
+  task->scaled = NULL;
+  task->weighted = false;
+}
+
+static inline void comm_task_link(comm_task_t *task, comm_task_t *next) {
+  task->next = next;
+  next->previous = task;
+}
+
+/* Replaces comm_task_start for a collective that was begun on the fast path with `entry`. */
+static inline void comm_task_resume(comm_task_t *task, comm_cache_entry_t *entry) {
+  task->state = COMM_TASK_RUNNING;
+  task->end_number = task->call->comm->sequence;
+  task->number = task->end_number - 1;
+  task->id = entry->id;
+  task->entry = entry;
+  task->engine_call = &entry->call;
+  task->run = &entry->run;
+}
+
+/* Whether no earlier task must be complete first: sends (and receives) between the same two ranks
+ * are FIFO, and a communicator runs one collective at a time. */
+bool comm_task_may_start(const comm_task_t *task);
+
+/* Start the task when the lock is held; then advance it until its state is DONE. *moved: it made
+ * progress. */
+coll_status_t comm_task_start(comm_task_t *task);
+coll_status_t comm_task_advance(comm_task_t *task, bool *moved);
+
+static inline bool comm_task_is_under_way(const comm_task_t *task) {
+  return task->state == COMM_TASK_EXCHANGING || task->state == COMM_TASK_RUNNING;
+}
+
+/* Adds the ranks that the task waits for. */
+void comm_task_waits_for(const comm_task_t *task, base_ranks_t *ranks);
+
+/* The progress of the task, a number that grows from call to call and is comparable between ranks,
+ * and the ranks it waits for (*missing: bit r % 64 for rank r). False if unknown. */
+bool comm_task_progress(const comm_task_t *task, uint64_t *progress, uint64_t *missing);
+
+/* Whether the task's plan lets one executor rank do the work of all ranks (algo.h). */
+static inline bool comm_task_has_executor(const comm_task_t *task) {
+  return task->call->kind == COMM_COLLECTIVE && task->entry->plan->algo->by_executor;
+}
+
+void comm_task_free_scaled(comm_task_t *task);
+
+/* Ends the task, in any state. */
+static inline void comm_task_close(comm_task_t *task) {
+  if (task->state == COMM_TASK_RUNNING && !task->ran) engine_large_stop(task->run);
+  if (task->scaled != NULL) comm_task_free_scaled(task);
+}
+
+#endif
