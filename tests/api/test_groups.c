@@ -164,7 +164,7 @@ Test(groups, refuse_calls_that_need_an_order) {
 
 /* Neither earlier calls nor later ones are affected, and no rank waits for the cancelled ones. */
 static int cancel_calls(party_rank_t *self) {
-  float one = 1, sum = 0, none = -1;
+  float one = 1, sum = 0, none = -1, last = 0;
   if (self->rank == 0) {
     PARTY_OK(coll_group_start());
     PARTY_OK(coll_group_start());
@@ -177,6 +177,11 @@ static int cancel_calls(party_rank_t *self) {
   }
   PARTY_OK(coll_allreduce(&one, &sum, 1, COLL_FLOAT32, COLL_SUM, self->comm, NULL));
   PARTY_REQUIRE(sum == (float)self->size && none == -1, "%g, %g", (double)sum, (double)none);
+  PARTY_OK(coll_group_start()); /* it has its own calls only */
+  PARTY_OK(coll_allreduce(&sum, &last, 1, COLL_FLOAT32, COLL_SUM, self->comm, NULL));
+  PARTY_OK(coll_group_end());
+  PARTY_REQUIRE(last == sum * (float)self->size && none == -1, "%g, %g", (double)last,
+                (double)none);
   return 0;
 }
 

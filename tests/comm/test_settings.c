@@ -6,9 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include "comm/rendezvous/rendezvous.h"
 #include "comm/settings.h"
 #include "harness/party.h"
+#include "topo/interfaces.h"
 
 /* A field of the config with a value for it, and other values for its variable. Values are texts,
  * in the form of the variable. */
@@ -131,6 +135,7 @@ static void check_split(const field_t *field, const char *rule) {
   field->set(&config);
   config.blocking = 1;
   cr_assert_eq(coll_comm_create_local(1, &config, &parent), COLL_OK, "%s", coll_last_error(NULL));
+  parent->nonblocking = field->set == set_blocking;
   if (field->variable[0] != '\0') setenv(field->variable, field->by_variable, 1);
   cr_assert_eq(comm_settings_read_split(NULL, parent, CUDA_NO_DEVICE, &split), COLL_OK, "%s",
                base_last_error());
@@ -140,9 +145,8 @@ static void check_split(const field_t *field, const char *rule) {
                               .inherited = split.inherited};
   settings.agreed.reproducible = parent->reproducible;
   field->get(&settings, found, sizeof found);
-  const char *wanted = strcmp(rule, "as without a config") == 0 ? field->by_variable
-                       : field->set == set_blocking             ? "1"
-                                                                : field->configured;
+  const char *wanted =
+      strcmp(rule, "as without a config") == 0 ? field->by_variable : field->configured;
   cr_assert_str_eq(found, wanted, "%s of a split: %s in place of %s", field->name, found, wanted);
   if (field->variable[0] != '\0') unsetenv(field->variable);
   cr_assert_eq(coll_comm_destroy(parent), COLL_OK);
@@ -430,6 +434,29 @@ static bool has_address(const coll_unique_id_t *id, const char *address) {
   return memmem(id->internal, sizeof id->internal, address, strlen(address)) != NULL;
 }
 
+/* Its server: the id is a number, then the address. */
+static rendezvous_address_t server_of(const coll_unique_id_t *id) {
+  rendezvous_address_t address;
+  memcpy(&address, id->internal + sizeof(uint64_t), sizeof address);
+  return address;
+}
+
+/* Whether somebody listens at an address of this host that others reach. */
+static bool is_reached_by_others(uint16_t port) {
+  topo_interface_t found[8];
+  int count = 0, reached = 0;
+  cr_assert_eq(topo_interfaces_find("", 8, found, &count), COLL_OK, "%s", base_last_error());
+  for (int i = 0; i < count; i++) {
+    if (found[i].address.ss_family != AF_INET) continue; /* each host of the tests has an IPv4 */
+    struct sockaddr_in *at = (struct sockaddr_in *)(void *)&found[i].address;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    at->sin_port = htons(port);
+    reached += connect(fd, (struct sockaddr *)at, sizeof *at) == 0;
+    close(fd);
+  }
+  return reached > 0;
+}
+
 static coll_status_t make_id(const char *interfaces, coll_unique_id_t *id) {
   coll_comm_config_t config = COLL_COMM_CONFIG_INIT;
   config.interfaces = interfaces;
@@ -448,6 +475,7 @@ Test(settings, of_a_unique_id_are_of_its_config) {
   unsetenv("COLL_INTERFACE_ADDRESS");
   cr_assert_eq(make_id("=lo", &id), COLL_OK, "%s", coll_last_error(NULL));
   cr_expect(has_address(&id, "127.0.0.1"));
+  cr_expect(!is_reached_by_others(server_of(&id).port), "it listens at all addresses");
   refused("=nosuch0", "nosuch0");
   setenv("COLL_INTERFACES", "=nosuch1", 1);
   refused("=lo", "nosuch1");
