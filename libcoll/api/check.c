@@ -62,7 +62,7 @@ coll_status_t api_check_pair(api_request_t *request) {
     return api_fail(comm, request->verb,
                     "to or from itself a rank communicates inside a group only");
   }
-  const void *buffer = request->kind == COMM_SEND ? request->send : request->recv;
+  const void *buffer = request->kind == RUN_SEND ? request->send : request->recv;
   if (request->count > 0 && buffer == NULL)
     return api_fail(comm, request->verb, "the buffer is NULL");
   return COLL_OK;

@@ -15,25 +15,25 @@
 /* An API function (verb) and its arguments. */
 typedef struct api_request {
   const char *verb;
-  comm_call_kind_t kind;
+  run_call_kind_t kind;
   struct coll_comm *comm;
   comm_traits_t traits; /* a premul-sum's op becomes COMM_PREMUL */
   size_t count;
   const void *send;
   void *recv;
-  size_t *blocks; /* of alltoallv, as in comm_call_t */
+  size_t *blocks; /* of alltoallv, as in run_call_t */
   comm_scalar_t scalar;
 } api_request_t;
 
-BASE_INLINE comm_call_t api_call(const api_request_t *request) {
-  return (comm_call_t){.kind = request->kind,
-                       .comm = request->comm,
-                       .shape = comm_shape_make(request->traits, request->count),
-                       .send = request->send,
-                       .recv = request->recv,
-                       .blocks = request->blocks,
-                       .coalesced = NULL,
-                       .scalar = request->scalar};
+BASE_INLINE run_call_t api_call(const api_request_t *request) {
+  return (run_call_t){.kind = request->kind,
+                      .comm = request->comm,
+                      .shape = comm_shape_make(request->traits, request->count),
+                      .send = request->send,
+                      .recv = request->recv,
+                      .blocks = request->blocks,
+                      .coalesced = NULL,
+                      .scalar = request->scalar};
 }
 
 /* Returns `status`; an error is also recorded as the communicator's last error. */
@@ -80,11 +80,11 @@ BASE_INLINE coll_status_t api_check_arguments(api_request_t *request, size_t *bl
   struct coll_comm *comm = request->comm;
   comm_traits_t *traits = &request->traits;
   size_t element_bytes = base_dtype_bytes(traits->dtype), all_bytes;
-  if (comm_progress_is_inside(comm)) return api_fail(comm, request->verb, COMM_PROGRESS_INSIDE);
+  if (run_progress_is_inside(comm)) return api_fail(comm, request->verb, COMM_PROGRESS_INSIDE);
   if (element_bytes == 0) return api_fail_dtype(comm, request->verb, traits->dtype);
   if (base_collective_reduces(traits->collective)) COLL_TRY(api_check_op(request));
   if ((unsigned)traits->root >= (unsigned)comm->size) {
-    const char *what = request->kind == COMM_COLLECTIVE ? "root" : "peer";
+    const char *what = request->kind == RUN_COLLECTIVE ? "root" : "peer";
     return api_fail_rank(comm, request->verb, what, traits->root);
   }
   if (!base_size_multiply(request->count, element_bytes, block_bytes) ||

@@ -10,7 +10,7 @@ BASE_INLINE api_request_t make_request(coll_collective_t which, const char *verb
                                        void *recv, size_t count, coll_dtype_t dtype, coll_op_t op,
                                        int root, coll_comm_t comm) {
   return (api_request_t){.verb = verb,
-                         .kind = COMM_COLLECTIVE,
+                         .kind = RUN_COLLECTIVE,
                          .comm = comm,
                          .traits = {.collective = which,
                                     .dtype = dtype,
@@ -29,7 +29,7 @@ BASE_APART static coll_status_t submit_checked(coll_collective_t which, const ch
                                                coll_comm_t comm, coll_stream_t stream) {
   api_request_t request = make_request(which, verb, send, recv, count, dtype, op, root, comm);
   coll_status_t status = api_check_collective(&request);
-  const comm_call_t call = api_call(&request);
+  const run_call_t call = api_call(&request);
   return api_submit(status, &call, stream);
 }
 
@@ -40,7 +40,7 @@ BASE_INLINE coll_status_t collective(coll_collective_t which, const char *verb, 
     const api_request_t request =
         make_request(which, verb, send, recv, count, dtype, op, root, comm);
     comm_cache_entry_t *entry = api_fastpath_lookup(&request);
-    if (entry != NULL) return comm_fastpath_run(comm, entry, send, recv);
+    if (entry != NULL) return run_fastpath_run(comm, entry, send, recv);
   }
   return submit_checked(which, verb, send, recv, count, dtype, op, root, comm, stream);
 }
@@ -101,20 +101,20 @@ coll_status_t coll_alltoallv(const void *send, const size_t send_counts[],
                              coll_stream_t stream) {
   api_request_t request = {
       .verb = "alltoallv",
-      .kind = COMM_COLLECTIVE,
+      .kind = RUN_COLLECTIVE,
       .comm = comm,
       .traits = {.collective = COLL_ALLTOALLV, .dtype = dtype, .reach = PLAN_REACH_USER},
       .send = send,
       .recv = recv};
   coll_status_t status =
       api_check_alltoallv(&request, send_counts, send_displs, recv_counts, recv_displs);
-  const comm_call_t call = api_call(&request);
+  const run_call_t call = api_call(&request);
   return api_submit(status, &call, stream);
 }
 
-static coll_status_t pair(comm_call_kind_t kind, const void *send, void *recv, size_t count,
+static coll_status_t pair(run_call_kind_t kind, const void *send, void *recv, size_t count,
                           coll_dtype_t dtype, int peer, coll_comm_t comm, coll_stream_t stream) {
-  api_request_t request = {.verb = kind == COMM_SEND ? "send" : "recv",
+  api_request_t request = {.verb = kind == RUN_SEND ? "send" : "recv",
                            .kind = kind,
                            .comm = comm,
                            .traits = {.collective = COLL_SENDRECV, .dtype = dtype, .root = peer},
@@ -122,16 +122,16 @@ static coll_status_t pair(comm_call_kind_t kind, const void *send, void *recv, s
                            .send = send,
                            .recv = recv};
   coll_status_t status = api_check_pair(&request);
-  const comm_call_t call = api_call(&request);
+  const run_call_t call = api_call(&request);
   return api_submit(status, &call, stream);
 }
 
 coll_status_t coll_send(const void *send, size_t count, coll_dtype_t dtype, int peer,
                         coll_comm_t comm, coll_stream_t stream) {
-  return pair(COMM_SEND, send, NULL, count, dtype, peer, comm, stream);
+  return pair(RUN_SEND, send, NULL, count, dtype, peer, comm, stream);
 }
 
 coll_status_t coll_recv(void *recv, size_t count, coll_dtype_t dtype, int peer, coll_comm_t comm,
                         coll_stream_t stream) {
-  return pair(COMM_RECV, NULL, recv, count, dtype, peer, comm, stream);
+  return pair(RUN_RECV, NULL, recv, count, dtype, peer, comm, stream);
 }

@@ -28,7 +28,7 @@ coll_status_t api_record_result(coll_comm_t comm, coll_status_t status) {
 
 coll_status_t api_check_outside(coll_comm_t comm, const char *function) {
   COLL_TRY(comm_check(comm));
-  if (!comm_progress_is_inside(comm)) return COLL_OK;
+  if (!run_progress_is_inside(comm)) return COLL_OK;
   return api_record_result(comm, base_fail(COLL_ERROR_INVALID, "%s on rank %d of %d: %s", function,
                                            comm->rank, comm->size, COMM_PROGRESS_INSIDE));
 }
@@ -74,7 +74,7 @@ coll_status_t coll_comm_failed_rank(coll_comm_t comm, int *rank) {
 
 coll_status_t coll_comm_abort(coll_comm_t comm) {
   if (comm == NULL) return comm_check(comm);
-  return comm_async_abort(comm, "it called coll_comm_abort");
+  return lifetime_async_abort(comm, "it called coll_comm_abort");
 }
 
 coll_status_t coll_comm_dump(coll_comm_t comm, const char *path) {
@@ -82,19 +82,19 @@ coll_status_t coll_comm_dump(coll_comm_t comm, const char *path) {
   if (path == NULL) {
     return api_record_result(comm, base_fail(COLL_ERROR_INVALID, "coll_comm_dump: path is NULL"));
   }
-  return api_record_result(comm, comm_dump(comm, path));
+  return api_record_result(comm, watch_dump(comm, path));
 }
 
 coll_status_t coll_comm_set_progress(coll_comm_t comm, void (*callback)(void *context),
                                      void *context) {
   COLL_TRY(comm_check(comm));
-  comm_progress_set(comm, callback, context);
+  run_progress_set(comm, callback, context);
   return COLL_OK;
 }
 
 coll_status_t coll_comm_gpu_query(coll_comm_t comm) {
   COLL_TRY(api_check_outside(comm, "coll_comm_gpu_query"));
-  coll_status_t status = comm_gpu_query(comm);
+  coll_status_t status = gpurun_query(comm);
   return status == COLL_IN_PROGRESS ? status : api_record_result(comm, status);
 }
 
@@ -106,14 +106,14 @@ coll_status_t coll_comm_finalize(coll_comm_t comm) {
                         "coll_comm_finalize inside a group, whose calls may still need the "
                         "communicator: end the group first"));
   }
-  return comm_async_finalize(comm); /* another thread may have destroyed the communicator */
+  return lifetime_async_finalize(comm); /* another thread may have destroyed the communicator */
 }
 
 /* Frees a communicator that is finalized, or a handle that could not be made. */
 static coll_status_t destroy_ended(coll_comm_t comm) {
-  coll_status_t status = comm_async_unreturned(comm);
-  comm = comm_async_detach(comm);
-  if (comm != NULL) comm_destroy(comm);
+  coll_status_t status = lifetime_async_unreturned(comm);
+  comm = lifetime_async_detach(comm);
+  if (comm != NULL) lifetime_destroy(comm);
   return status;
 }
 
@@ -125,13 +125,13 @@ coll_status_t coll_comm_destroy(coll_comm_t comm) {
                      "communicator: end the group first");
   }
   if (!comm_is_live(comm)) {
-    COLL_TRY(comm_async_finish(comm, "it called coll_comm_destroy"));
+    COLL_TRY(lifetime_async_finish(comm, "it called coll_comm_destroy"));
     if (!comm_is_live(comm)) return destroy_ended(comm);
   }
   COLL_TRY(api_check_outside(comm, "coll_comm_destroy"));
   comm_lock_take(comm, comm_lock_ticket(comm));
-  coll_status_t status = comm_leave(comm);
-  comm_destroy(comm_async_detach(comm));
+  coll_status_t status = lifetime_leave(comm);
+  lifetime_destroy(lifetime_async_detach(comm));
   return status;
 }
 

@@ -31,7 +31,7 @@ coll_status_t coll_unique_id_create(const coll_comm_config_t *config, coll_uniqu
   unique_id_t made = {.magic = ID_MAGIC};
   comm_settings_t settings;
   if (id == NULL) return base_fail(COLL_ERROR_INVALID, "coll_unique_id_create: id is NULL");
-  COLL_TRY(comm_settings_read(config, calibration_costs_find, &settings));
+  COLL_TRY(comm_settings_read(config, calibrate_costs_find, &settings));
   COLL_TRY(base_secret_create(&made.address.secret));
   uint64_t deadline_ns = base_clock_now_ns() + settings.timeout_ns;
   COLL_TRY(rendezvous_server_start_own("", settings.inherited.transport.interfaces, deadline_ns,
@@ -52,8 +52,8 @@ static void end_parent(struct coll_comm *parent, coll_status_t status) {
 
 static void discard(const api_creation_t *creation) {
   *creation->result = NULL;
-  comm_async_discard(creation->handle);
-  if (creation->owns_job) comm_async_release(creation->job);
+  lifetime_async_discard(creation->handle);
+  if (creation->owns_job) lifetime_async_release(creation->job);
 }
 
 /* Starts the job, or leaves it to the thread's group. Takes over the creation, also on failure. */
@@ -61,8 +61,8 @@ static coll_status_t submit(const api_creation_t *creation) {
   api_creations_t *group;
   *creation->result = creation->handle;
   if (!api_group_is_open()) {
-    comm_async_start(creation->job, true);
-    comm_async_release(creation->job);
+    lifetime_async_start(creation->job, true);
+    lifetime_async_release(creation->job);
     return COLL_IN_PROGRESS;
   }
   coll_status_t status = api_group_creations(&group);
@@ -86,12 +86,12 @@ static bool is_one_here(const api_creations_t *creations) {
 
 static void start_all(const api_creations_t *creations) {
   if (is_one_here(creations)) {
-    comm_async_run(creations->items[0].job);
+    lifetime_async_run(creations->items[0].job);
     return;
   }
   for (size_t i = 0; i < creations->count; i++) {
     const api_creation_t *each = &creations->items[i];
-    if (each->owns_job) comm_async_start(each->job, !each->blocking);
+    if (each->owns_job) lifetime_async_start(each->job, !each->blocking);
   }
 }
 
@@ -104,11 +104,11 @@ static coll_status_t await_all(const api_creations_t *creations) {
     const api_creation_t *each = &creations->items[i];
     if (!each->blocking) status = COLL_IN_PROGRESS;
     if (!each->blocking || !each->owns_job) continue;
-    if (comm_async_wait(each->job, &order) == COLL_OK || order > first_order) continue;
+    if (lifetime_async_wait(each->job, &order) == COLL_OK || order > first_order) continue;
     first_order = order;
     first = each;
   }
-  return first != NULL ? comm_async_wait(first->job, &order) : status;
+  return first != NULL ? lifetime_async_wait(first->job, &order) : status;
 }
 
 coll_status_t api_creations_run(api_creations_t *creations) {
@@ -116,10 +116,10 @@ coll_status_t api_creations_run(api_creations_t *creations) {
   coll_status_t status = await_all(creations);
   for (size_t i = 0; i < creations->count; i++) {
     const api_creation_t *each = &creations->items[i];
-    if (each->blocking) *each->result = comm_async_detach(each->handle);
+    if (each->blocking) *each->result = lifetime_async_detach(each->handle);
   }
   for (size_t i = 0; i < creations->count; i++) {
-    if (creations->items[i].owns_job) comm_async_release(creations->items[i].job);
+    if (creations->items[i].owns_job) lifetime_async_release(creations->items[i].job);
   }
   free(creations->items);
   return status;
@@ -127,7 +127,7 @@ coll_status_t api_creations_run(api_creations_t *creations) {
 
 void api_creations_discard(api_creations_t *creations, coll_status_t status) {
   for (size_t i = 0; i < creations->count; i++) {
-    end_parent(comm_async_parent(creations->items[i].job), status);
+    end_parent(lifetime_async_parent(creations->items[i].job), status);
   }
   for (size_t i = 0; i < creations->count; i++) discard(&creations->items[i]);
   free(creations->items);
@@ -162,12 +162,13 @@ static coll_status_t create(const unique_id_t *id, int rank, int size,
   api_creation_t creation = {.owns_job = true, .result = comm, .blocking = settings->blocking};
   if (!api_group_is_open() && settings->blocking) {
     struct coll_comm *made = NULL;
-    COLL_TRY(comm_create(&id->address, rank, size, settings, &made));
-    comm_combine_note_maker(made);
+    COLL_TRY(lifetime_create(&id->address, rank, size, settings, &made));
+    run_combine_note_maker(made);
     *comm = made;
     return COLL_OK;
   }
-  COLL_TRY(comm_async_create(&id->address, rank, size, settings, &creation.job, &creation.handle));
+  COLL_TRY(
+      lifetime_async_create(&id->address, rank, size, settings, &creation.job, &creation.handle));
   return submit(&creation);
 }
 
@@ -176,7 +177,7 @@ coll_status_t coll_comm_create(const coll_unique_id_t *id, int rank, int size,
   unique_id_t unique_id;
   comm_settings_t settings;
   coll_status_t status = check_create(id, rank, size, comm, &unique_id);
-  if (status == COLL_OK) status = comm_settings_read(config, calibration_costs_find, &settings);
+  if (status == COLL_OK) status = comm_settings_read(config, calibrate_costs_find, &settings);
   if (status == COLL_OK) status = create(&unique_id, rank, size, &settings, comm);
   return api_group_fail(status);
 }
@@ -187,7 +188,7 @@ coll_status_t coll_comm_create_env(const coll_comm_config_t *config, coll_comm_t
   launch_t launch;
   struct coll_comm *made = NULL;
   if (comm == NULL) return base_fail(COLL_ERROR_INVALID, "coll_comm_create_env: comm is NULL");
-  COLL_TRY(comm_settings_read(config, calibration_costs_find, &settings));
+  COLL_TRY(comm_settings_read(config, calibrate_costs_find, &settings));
   uint64_t deadline_ns = base_clock_now_ns() + settings.timeout_ns;
   COLL_TRY(launch_find(deadline_ns, &launch));
   if (launch.size > 1) {
@@ -197,10 +198,10 @@ coll_status_t coll_comm_create_env(const coll_comm_config_t *config, coll_comm_t
     launch_report(&launch, &server);
   }
   coll_status_t status =
-      comm_create(launch.size > 1 ? &server : NULL, launch.rank, launch.size, &settings, &made);
+      lifetime_create(launch.size > 1 ? &server : NULL, launch.rank, launch.size, &settings, &made);
   base_secret_wipe(&server.secret);
   COLL_TRY(status);
-  comm_combine_note_maker(made);
+  run_combine_note_maker(made);
   *comm = made;
   return COLL_OK;
 }
@@ -215,11 +216,11 @@ static coll_status_t create_local(const char *function, int size, const coll_com
   const topo_cpus_t cpus = topo_cpus_own();
   int cores = topo_cpus_count(&cpus);
   tune_machine_t costs;
-  COLL_TRY(comm_settings_read(config, calibration_costs_find, settings));
+  COLL_TRY(comm_settings_read(config, calibrate_costs_find, settings));
   COLL_TRY(comm_algorithms_check_all(settings->inherited.algorithms, size,
                                      settings->agreed.reproducible != 0));
-  COLL_TRY(comm_costs_of(settings, 0, size, &costs));
-  return comm_create_local(size, cores > 0 ? cores : 1, settings, &costs, comms);
+  COLL_TRY(lifetime_costs_of(settings, 0, size, &costs));
+  return lifetime_create_local(size, cores > 0 ? cores : 1, settings, &costs, comms);
 }
 
 coll_status_t coll_comm_create_local(int size, const coll_comm_config_t *config,
@@ -246,10 +247,9 @@ coll_status_t coll_comm_create_local_gpus(int size, const int devices[],
   comm_settings_t settings;
   COLL_TRY(check_devices(size, devices));
   COLL_TRY(create_local("coll_comm_create_local_gpus", size, config, &settings, comms));
-  coll_status_t status =
-      comm_gpu_connect_created(comms, devices, (size_t)size, settings.timeout_ns);
+  coll_status_t status = gpurun_connect_created(comms, devices, (size_t)size, settings.timeout_ns);
   for (int i = 0; i < size && status != COLL_OK; i++) {
-    comm_destroy(comms[i]);
+    lifetime_destroy(comms[i]);
     comms[i] = NULL;
   }
   return status;
@@ -258,14 +258,15 @@ coll_status_t coll_comm_create_local_gpus(int size, const int devices[],
 /* ---- splitting ------------------------------------------------------------------------------*/
 
 /* Finds the job by which the thread's group splits the communicator; NULL: none. */
-static coll_status_t find_split(const struct coll_comm *comm, bool blocking, comm_async_t **job) {
+static coll_status_t find_split(const struct coll_comm *comm, bool blocking,
+                                lifetime_async_t **job) {
   api_creations_t *group;
   *job = NULL;
   if (!api_group_is_open()) return COLL_OK;
   COLL_TRY(api_group_creations(&group));
   for (size_t i = 0; i < group->count; i++) {
     const api_creation_t *each = &group->items[i];
-    if (comm_async_parent(each->job) != comm) continue;
+    if (lifetime_async_parent(each->job) != comm) continue;
     if (each->blocking != blocking) {
       return base_fail(
           COLL_ERROR_INVALID,
@@ -283,10 +284,11 @@ static coll_status_t split_later(coll_comm_t comm, int color, int key,
   api_creation_t creation = {.result = new_comm, .blocking = settings->blocking};
   COLL_TRY(find_split(comm, settings->blocking, &creation.job));
   creation.owns_job = creation.job == NULL;
-  if (creation.owns_job) COLL_TRY(comm_async_split(comm, &creation.job));
-  coll_status_t status = comm_async_split_add(creation.job, color, key, settings, &creation.handle);
+  if (creation.owns_job) COLL_TRY(lifetime_async_split(comm, &creation.job));
+  coll_status_t status =
+      lifetime_async_split_add(creation.job, color, key, settings, &creation.handle);
   if (status == COLL_OK) return submit(&creation);
-  if (creation.owns_job) comm_async_release(creation.job);
+  if (creation.owns_job) lifetime_async_release(creation.job);
   return status;
 }
 
@@ -297,12 +299,12 @@ static coll_status_t split(coll_comm_t comm, int color, int key, const coll_comm
   if (new_comm == NULL) {
     return base_fail(COLL_ERROR_INVALID, "coll_comm_split: new_comm is NULL");
   }
-  COLL_TRY(comm_settings_read_split(config, comm, comm_gpu_device(comm), &settings));
+  COLL_TRY(comm_settings_read_split(config, comm, gpurun_device(comm), &settings));
   if (api_group_is_open() || !settings.blocking) {
     return split_later(comm, color, key, &settings, new_comm);
   }
-  COLL_TRY(comm_split(comm, color, key, &settings, &made));
-  if (made != NULL) comm_combine_note_maker(made);
+  COLL_TRY(lifetime_split(comm, color, key, &settings, &made));
+  if (made != NULL) run_combine_note_maker(made);
   *new_comm = made;
   return COLL_OK;
 }

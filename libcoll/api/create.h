@@ -7,7 +7,7 @@
 #include "lifetime/async.h"
 
 typedef struct api_creation {
-  comm_async_t *job;
+  lifetime_async_t *job;
   bool owns_job;            /* has the reference to it; splits of one communicator share a job */
   struct coll_comm *handle; /* NULL: a split that gives this rank no communicator */
   coll_comm_t *result;      /* the user's, which has the handle already */

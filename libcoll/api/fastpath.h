@@ -32,7 +32,7 @@ BASE_INLINE comm_cache_entry_t *api_fastpath_lookup(const api_request_t *request
   if (!comm_is_live(comm) || !api_fits_shape(request) || !comm_lock_try(comm)) return NULL;
   comm_traits_t traits = request->traits;
   traits.in_place = api_fastpath_in_place(request);
-  comm_cache_entry_t *entry = comm_fastpath_lookup(comm, comm_shape_make(traits, request->count));
+  comm_cache_entry_t *entry = run_fastpath_lookup(comm, comm_shape_make(traits, request->count));
   if (entry != NULL) {
     const api_extent_t extent = {.send = entry->send_bytes, .recv = entry->recv_bytes};
     if (api_buffers_fit(request, traits.in_place, extent)) return entry;

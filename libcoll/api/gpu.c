@@ -15,12 +15,12 @@
 
 typedef struct gpu_stream {
   struct coll_stream base;
-  comm_gpu_stream_t on;
+  gpurun_stream_t on;
 } gpu_stream_t;
 
 base_handles_t api_gpu_streams = BASE_HANDLES(gpu_stream_t, "streams of GPUs");
 
-static const comm_gpu_stream_t *on_gpu(coll_stream_t stream) {
+static const gpurun_stream_t *on_gpu(coll_stream_t stream) {
   return &((const gpu_stream_t *)(const void *)stream)->on;
 }
 
@@ -31,16 +31,16 @@ typedef struct buffers {
   cuda_pointer_t send, recv;
 } buffers_t;
 
-static coll_status_t query_buffers(const comm_call_t *call, buffers_t *buffers) {
+static coll_status_t query_buffers(const run_call_t *call, buffers_t *buffers) {
   const cuda_driver_t *driver;
   COLL_TRY(cuda_driver_load(&driver));
   COLL_TRY(cuda_pointer_query(driver, call->send, &buffers->send));
   return cuda_pointer_query(driver, call->recv, &buffers->recv);
 }
 
-static const char *verb_of(const comm_call_t *call) {
-  if (call->kind == COMM_SEND) return "send";
-  if (call->kind == COMM_RECV) return "recv";
+static const char *verb_of(const run_call_t *call) {
+  if (call->kind == RUN_SEND) return "send";
+  if (call->kind == RUN_RECV) return "recv";
   return base_collective_name(comm_traits_of(call->shape).collective);
 }
 
@@ -48,11 +48,11 @@ static bool is_device(const buffers_t *buffers) {
   return buffers->send.kind == CUDA_KIND_DEVICE || buffers->recv.kind == CUDA_KIND_DEVICE;
 }
 
-static bool is_plain(const comm_call_t *call, const void *buffer, cuda_pointer_t pointer) {
+static bool is_plain(const run_call_t *call, const void *buffer, cuda_pointer_t pointer) {
   return call->shape.count > 0 && buffer != NULL && pointer.kind == CUDA_KIND_PLAIN;
 }
 
-static coll_status_t check_accessible(const comm_call_t *call, const buffers_t *buffers) {
+static coll_status_t check_accessible(const run_call_t *call, const buffers_t *buffers) {
   bool send = is_plain(call, call->send, buffers->send);
   if (!send && !is_plain(call, call->recv, buffers->recv)) return COLL_OK;
   return base_fail(COLL_ERROR_INVALID,
@@ -63,7 +63,7 @@ static coll_status_t check_accessible(const comm_call_t *call, const buffers_t *
 }
 
 /* Lets the call's GPU access a buffer that is memory of another one. */
-static coll_status_t reach_buffer(const comm_call_t *call, const void *buffer,
+static coll_status_t reach_buffer(const run_call_t *call, const void *buffer,
                                   cuda_pointer_t pointer, int device) {
   const cuda_driver_t *driver;
   cuda_share_t share;
@@ -86,12 +86,12 @@ static coll_status_t reach_buffer(const comm_call_t *call, const void *buffer,
   return cuda_share_open(driver, device, &share, &mapping);
 }
 
-static coll_status_t reach_buffers(const comm_call_t *call, const buffers_t *buffers, int device) {
+static coll_status_t reach_buffers(const run_call_t *call, const buffers_t *buffers, int device) {
   COLL_TRY(reach_buffer(call, call->send, buffers->send, device));
   return reach_buffer(call, call->recv, buffers->recv, device);
 }
 
-static coll_status_t fail_host_stream(const comm_call_t *call) {
+static coll_status_t fail_host_stream(const run_call_t *call) {
   return base_fail(COLL_ERROR_INVALID,
                    "%s on rank %d of %d: device memory on a host stream: use a stream of "
                    "coll_stream_from_cuda, or none",
@@ -106,7 +106,7 @@ static pthread_once_t own_once = PTHREAD_ONCE_INIT;
 static void make_own_streams(void) {
   for (int device = 0; device < OWN_STREAMS; device++) {
     api_stream_begin(&own_streams[device].base, API_STREAM_GPU);
-    own_streams[device].on = (comm_gpu_stream_t){.is_own = true, .device = device};
+    own_streams[device].on = (gpurun_stream_t){.is_own = true, .device = device};
   }
 }
 
@@ -121,9 +121,9 @@ static coll_status_t own_stream_of(int device, coll_stream_t *stream) {
 }
 
 /* No kernel moves blocks of each rank's own size. */
-static coll_status_t check_collective(const comm_call_t *call) {
+static coll_status_t check_collective(const run_call_t *call) {
   coll_collective_t collective = comm_traits_of(call->shape).collective;
-  if (call->kind != COMM_COLLECTIVE || base_collective_is_on_gpus(collective)) return COLL_OK;
+  if (call->kind != RUN_COLLECTIVE || base_collective_is_on_gpus(collective)) return COLL_OK;
   return base_fail(COLL_ERROR_UNSUPPORTED,
                    "coll_%s on rank %d of %d: not supported on GPUs: use coll_alltoallv, or blocks "
                    "of equal size",
@@ -132,15 +132,15 @@ static coll_status_t check_collective(const comm_call_t *call) {
 
 /* A call without buffers and stream is where its communicator is, as on the other ranks, which may
  * have some. A barrier has none anywhere: it is on the host. */
-static coll_status_t without_buffers(const comm_call_t *call, coll_stream_t *stream) {
+static coll_status_t without_buffers(const run_call_t *call, coll_stream_t *stream) {
   bool is_barrier =
-      call->kind == COMM_COLLECTIVE && comm_traits_of(call->shape).collective == COLL_BARRIER;
-  if (*stream != NULL || is_barrier || !comm_gpu_is_connected(call->comm)) return COLL_OK;
+      call->kind == RUN_COLLECTIVE && comm_traits_of(call->shape).collective == COLL_BARRIER;
+  if (*stream != NULL || is_barrier || !gpurun_is_connected(call->comm)) return COLL_OK;
   COLL_TRY(check_collective(call));
-  return own_stream_of(comm_gpu_device(call->comm), stream);
+  return own_stream_of(gpurun_device(call->comm), stream);
 }
 
-coll_status_t api_gpu_resolve(const comm_call_t *call, coll_stream_t *stream) {
+coll_status_t api_gpu_resolve(const run_call_t *call, coll_stream_t *stream) {
   buffers_t buffers;
   bool named = *stream != NULL && api_stream_is_gpu(*stream);
   if (!named && !call->comm->near_gpu) return COLL_OK;
@@ -157,16 +157,16 @@ coll_status_t api_gpu_resolve(const comm_call_t *call, coll_stream_t *stream) {
 
 /* ---- calls ----------------------------------------------------------------------------------*/
 
-coll_status_t api_gpu_queue(const comm_call_t calls[], const coll_stream_t streams[], size_t count,
-                            comm_gpu_stream_t on[]) {
+coll_status_t api_gpu_queue(const run_call_t calls[], const coll_stream_t streams[], size_t count,
+                            gpurun_stream_t on[]) {
   for (size_t i = 0; i < count; i++) on[i] = *on_gpu(streams[i]);
-  return comm_gpu_queue(calls, on, count);
+  return gpurun_queue(calls, on, count);
 }
 
-coll_status_t api_gpu_run(const comm_call_t *call, coll_stream_t stream) {
-  comm_gpu_stream_t on;
+coll_status_t api_gpu_run(const run_call_t *call, coll_stream_t stream) {
+  gpurun_stream_t on;
   coll_status_t status = api_gpu_queue(call, &stream, 1, &on);
-  coll_status_t completed = comm_gpu_complete(call, &on, 1);
+  coll_status_t completed = gpurun_complete(call, &on, 1);
   return status == COLL_OK ? completed : status;
 }
 
@@ -218,14 +218,14 @@ coll_status_t coll_stream_from_cuda(void *cuda_stream, coll_stream_t *stream) {
       cuda_driver_check(driver, driver->cuCtxGetDevice(&device), "cuCtxGetDevice", CUDA_NO_DEVICE));
   COLL_TRY(check_contexts(driver, context, device, cuda_stream));
   COLL_TRY(base_handles_new(&api_gpu_streams, (void **)&made));
-  made->on = (comm_gpu_stream_t){.device = device, .stream = cuda_stream};
+  made->on = (gpurun_stream_t){.device = device, .stream = cuda_stream};
   api_stream_begin(&made->base, API_STREAM_GPU);
   *stream = &made->base;
   return COLL_OK;
 }
 
 static coll_status_t ask_driver(coll_stream_t stream, bool waits) {
-  const comm_gpu_stream_t *on = on_gpu(stream);
+  const gpurun_stream_t *on = on_gpu(stream);
   const cuda_driver_t *driver;
   COLL_TRY(cuda_driver_load(&driver));
   cuda_capture_mode_t mode;

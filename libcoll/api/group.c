@@ -32,8 +32,7 @@ static void forget(void) {
 BASE_FORK_PART(NULL, forget);
 
 /* Whether the latest call of the communicator in the group names another stream, or none. */
-static bool changes_stream(const api_group_t *group, const comm_call_t *call,
-                           coll_stream_t stream) {
+static bool changes_stream(const api_group_t *group, const run_call_t *call, coll_stream_t stream) {
   for (size_t i = group->count; i-- > 0;) {
     if (group->calls[i].comm == call->comm) return group->streams[i] != stream;
   }
@@ -65,7 +64,7 @@ coll_status_t api_group_creations(api_creations_t **creations) {
   return collector.group.count > 0 ? fail_mixed() : COLL_OK;
 }
 
-coll_status_t api_group_add(coll_status_t checked, const comm_call_t *call, coll_stream_t stream) {
+coll_status_t api_group_add(coll_status_t checked, const run_call_t *call, coll_stream_t stream) {
   api_group_t *group = &collector.group;
   if (checked == COLL_OK && collector.creations.count > 0) checked = fail_mixed();
   if (checked == COLL_OK) checked = make_room();

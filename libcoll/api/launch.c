@@ -18,7 +18,7 @@
 /* A communicator uses the stream, and other streams beside it. */
 typedef struct use {
   coll_stream_t stream;
-  comm_join_t *join;
+  run_join_t *join;
 } use_t;
 
 typedef struct launch {
@@ -29,9 +29,9 @@ typedef struct launch {
   size_t stream_count;
   api_job_t **jobs;
   /* of one job */
-  comm_call_t *calls;
-  comm_join_t **joins;
-  comm_batch_t own;
+  run_call_t *calls;
+  run_join_t **joins;
+  run_batch_t own;
 } launch_t;
 
 /* Drops the remaining calls. Coalesced calls that another call replaces have comm NULL. */
@@ -41,15 +41,15 @@ static void drop_calls(const api_group_t *group, coll_status_t status) {
 
 /* ---- what the calls of a group have in common ------------------------------------------------*/
 
-static bool is_collective_of(const comm_call_t *call, const struct coll_comm *comm) {
-  return call->comm == comm && call->kind == COMM_COLLECTIVE;
+static bool is_collective_of(const run_call_t *call, const struct coll_comm *comm) {
+  return call->comm == comm && call->kind == RUN_COLLECTIVE;
 }
 
-/* Sets comm_call_t.continues. Ranks compare which collectives of a communicator a group holds. */
+/* Sets run_call_t.continues. Ranks compare which collectives of a communicator a group holds. */
 static void mark_continued(api_group_t *group) {
   for (size_t i = 0; i < group->count; i++) {
-    comm_call_t *call = &group->calls[i];
-    if (call->comm == NULL || call->kind != COMM_COLLECTIVE) continue;
+    run_call_t *call = &group->calls[i];
+    if (call->comm == NULL || call->kind != RUN_COLLECTIVE) continue;
     for (size_t j = i + 1; j < group->count && !call->continues; j++) {
       call->continues = is_collective_of(&group->calls[j], call->comm);
     }
@@ -57,7 +57,7 @@ static void mark_continued(api_group_t *group) {
 }
 
 static coll_status_t combine(api_group_t *group) {
-  COLL_TRY(comm_coalesce(group->calls, group->count));
+  COLL_TRY(run_coalesce(group->calls, group->count));
   mark_continued(group);
   return COLL_OK;
 }
@@ -81,7 +81,7 @@ static coll_status_t join_comm(launch_t *launch, size_t first) {
   const struct coll_comm *comm = group->calls[first].comm;
   coll_stream_t home = group->streams[first];
   size_t uses = launch->use_count;
-  comm_join_t *join;
+  run_join_t *join;
   for (size_t i = first; i < group->count; i++) {
     if (group->calls[i].comm != comm || !is_first_use(group, i)) continue;
     if (group->streams[i] == NULL) home = NULL;
@@ -89,7 +89,7 @@ static coll_status_t join_comm(launch_t *launch, size_t first) {
   }
   size_t streams = uses - launch->use_count;
   if (streams == (home != NULL)) return COLL_OK; /* one stream, or none */
-  COLL_TRY(comm_join_create((int)streams, &join));
+  COLL_TRY(run_join_create((int)streams, &join));
   while (launch->use_count < uses) launch->uses[launch->use_count++].join = join;
   for (size_t i = first; i < group->count; i++) {
     if (group->calls[i].comm != comm) continue;
@@ -114,7 +114,7 @@ static coll_status_t join_comms(launch_t *launch) {
 static void free_joins(launch_t *launch) {
   for (size_t i = 0; i < launch->use_count; i++) {
     bool last = i + 1 == launch->use_count || launch->uses[i + 1].join != launch->uses[i].join;
-    if (last) comm_join_free(launch->uses[i].join);
+    if (last) run_join_free(launch->uses[i].join);
   }
 }
 
@@ -161,7 +161,7 @@ static size_t select_joins(launch_t *launch, coll_stream_t stream) {
 
 static coll_status_t create_jobs(launch_t *launch) {
   size_t count = select_calls(launch, NULL);
-  if (count > 0) COLL_TRY(comm_batch_create(launch->calls, count, &launch->own));
+  if (count > 0) COLL_TRY(run_batch_create(launch->calls, count, &launch->own));
   for (size_t i = 0; i < launch->stream_count; i++) {
     count = select_calls(launch, launch->streams[i]);
     size_t joins = select_joins(launch, launch->streams[i]);
@@ -187,7 +187,7 @@ static coll_status_t prepare(launch_t *launch) {
 /* After a failure of prepare: nothing of the group runs. */
 static void discard(launch_t *launch, coll_status_t status) {
   for (size_t i = 0; i < launch->stream_count; i++) api_job_free(launch->jobs[i]);
-  comm_batch_discard(&launch->own);
+  run_batch_discard(&launch->own);
   free_joins(launch);
   drop_calls(launch->group, status);
 }
@@ -205,7 +205,7 @@ static coll_status_t launch_on_streams(api_group_t *group) {
   free(launch.jobs);
   free(launch.calls);
   free(launch.joins);
-  return launch.own.call_count > 0 ? comm_batch_run(&launch.own, false) : status;
+  return launch.own.call_count > 0 ? run_batch_run(&launch.own, false) : status;
 }
 
 /* ---- without streams ------------------------------------------------------------------------*/
@@ -219,18 +219,18 @@ static void remove_replaced(api_group_t *group) {
 }
 
 static coll_status_t launch_here(api_group_t *group) {
-  comm_batch_t batch;
+  run_batch_t batch;
   coll_status_t status = combine(group);
   if (status == COLL_OK) {
     remove_replaced(group);
-    status = comm_batch_create(group->calls, group->count, &batch);
+    status = run_batch_create(group->calls, group->count, &batch);
   }
   if (status != COLL_OK) {
     drop_calls(group, status);
     return status;
   }
-  comm_batch_order(&batch);
-  return comm_batch_run(&batch, false);
+  run_batch_order(&batch);
+  return run_batch_run(&batch, false);
 }
 
 /* ---- on GPUs --------------------------------------------------------------------------------*/
@@ -249,7 +249,7 @@ static coll_status_t check_one_kind(const api_group_t *group, size_t gpu_calls) 
 }
 
 /* Moves the calls on GPUs to the front, in order. The arrays have room for all calls. */
-static void select_gpu_calls(api_group_t *group, comm_call_t calls[], coll_stream_t streams[],
+static void select_gpu_calls(api_group_t *group, run_call_t calls[], coll_stream_t streams[],
                              size_t *gpu_calls) {
   size_t count = 0;
   for (int on_gpu = 1; on_gpu >= 0; on_gpu--) {
@@ -266,7 +266,7 @@ static void select_gpu_calls(api_group_t *group, comm_call_t calls[], coll_strea
 }
 
 static coll_status_t sort_kinds(api_group_t *group, size_t *gpu_calls) {
-  comm_call_t *calls = NULL;
+  run_call_t *calls = NULL;
   coll_stream_t *streams = NULL;
   const char *what = "a group's calls";
   coll_status_t status = base_alloc(group->count, sizeof *calls, what, (void **)&calls);
@@ -280,7 +280,7 @@ static coll_status_t sort_kinds(api_group_t *group, size_t *gpu_calls) {
 }
 
 /* Queues the calls on GPUs, runs the others, and then waits, so that all progress together. */
-static coll_status_t launch_both(api_group_t *group, size_t gpu_calls, comm_gpu_stream_t on[]) {
+static coll_status_t launch_both(api_group_t *group, size_t gpu_calls, gpurun_stream_t on[]) {
   api_group_t rest = *group;
   coll_status_t first = api_gpu_queue(group->calls, group->streams, gpu_calls, on);
   rest.calls += gpu_calls;
@@ -289,13 +289,13 @@ static coll_status_t launch_both(api_group_t *group, size_t gpu_calls, comm_gpu_
   rest.on_gpus = false;
   coll_status_t status = rest.count > 0 ? api_launch(&rest) : COLL_OK;
   if (first == COLL_OK) first = status;
-  status = comm_gpu_complete(group->calls, on, gpu_calls);
+  status = gpurun_complete(group->calls, on, gpu_calls);
   return first == COLL_OK ? status : first;
 }
 
 static coll_status_t launch_on_gpus(api_group_t *group) {
   size_t gpu_calls = 0;
-  comm_gpu_stream_t *on = NULL;
+  gpurun_stream_t *on = NULL;
   coll_status_t status = sort_kinds(group, &gpu_calls);
   if (status == COLL_OK) {
     status = base_alloc(gpu_calls, sizeof *on, "calls on GPUs", (void **)&on);

@@ -8,7 +8,7 @@
 
 /* Calls and the streams that they name. */
 typedef struct api_group {
-  comm_call_t *calls;
+  run_call_t *calls;
   coll_stream_t *streams; /* of each call */
   size_t count;           /* at least 1 */
   bool on_gpus;           /* a call is on a GPU */

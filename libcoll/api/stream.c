@@ -61,9 +61,9 @@ static void set_idle(host_stream_t *stream, bool idle) {
   if (stream->idle == idle) return;
   stream->idle = idle;
   if (idle) {
-    comm_cross_wait_idle_begin();
+    watch_cross_wait_idle_begin();
   } else {
-    comm_cross_wait_idle_end();
+    watch_cross_wait_idle_end();
   }
 }
 
@@ -107,13 +107,13 @@ static void run_job(host_stream_t *stream, api_job_t *job, coll_status_t status)
   if (status != COLL_OK) {
     base_fail(status, "dropped behind a failed call of its stream: %s", stream->failure_text);
   }
-  for (size_t i = 0; i < job->join_count; i++) comm_join_arrive(job->joins[i], status);
+  for (size_t i = 0; i < job->join_count; i++) run_join_arrive(job->joins[i], status);
   if (status != COLL_OK) {
-    comm_batch_drop(&job->batch, status);
+    run_batch_drop(&job->batch, status);
   } else if (job->batch.call_count > 0) {
-    note_failure(stream, comm_batch_run(&job->batch, true));
+    note_failure(stream, run_batch_run(&job->batch, true));
   }
-  for (size_t i = 0; i < job->join_count; i++) note_failure(stream, comm_join_wait(job->joins[i]));
+  for (size_t i = 0; i < job->join_count; i++) note_failure(stream, run_join_wait(job->joins[i]));
 }
 
 static void *work(void *argument) {
@@ -127,14 +127,14 @@ static void *work(void *argument) {
   return NULL;
 }
 
-coll_status_t api_job_create(const comm_call_t calls[], size_t count, comm_join_t *const joins[],
+coll_status_t api_job_create(const run_call_t calls[], size_t count, run_join_t *const joins[],
                              size_t join_count, api_job_t **job) {
   api_job_t *made = NULL;
   coll_status_t status = base_alloc(1, sizeof *made, "a queued call", (void **)&made);
   if (status == COLL_OK && join_count > 0) {
-    status = base_alloc(join_count, sizeof(comm_join_t *), "a job's joins", (void **)&made->joins);
+    status = base_alloc(join_count, sizeof(run_join_t *), "a job's joins", (void **)&made->joins);
   }
-  if (status == COLL_OK && count > 0) status = comm_batch_create(calls, count, &made->batch);
+  if (status == COLL_OK && count > 0) status = run_batch_create(calls, count, &made->batch);
   if (status != COLL_OK) {
     api_job_free(made);
     return status;
@@ -147,14 +147,14 @@ coll_status_t api_job_create(const comm_call_t calls[], size_t count, comm_join_
 
 void api_job_free(api_job_t *job) {
   if (job == NULL) return;
-  comm_batch_discard(&job->batch);
+  run_batch_discard(&job->batch);
   free(job->joins);
   free(job);
 }
 
 /* The caller holds the lock. */
 static void queue(host_stream_t *stream, api_job_t *job) {
-  comm_batch_order(&job->batch);
+  run_batch_order(&job->batch);
   *stream->last = job;
   stream->last = &job->next;
   set_idle(stream, false);
@@ -165,19 +165,19 @@ static void queue(host_stream_t *stream, api_job_t *job) {
  * tickets and queue its jobs first, and these would wait for calls that are queued behind them. So
  * a job waits only for earlier tickets, and there is no cycle. */
 void api_streams_push(const coll_stream_t streams[], api_job_t *const jobs[], size_t count,
-                      comm_batch_t *own) {
+                      run_batch_t *own) {
   for (size_t i = 0; i < count; i++) pthread_mutex_lock(&host(streams[i])->lock);
-  comm_batch_order(own);
+  run_batch_order(own);
   for (size_t i = 0; i < count; i++) queue(host(streams[i]), jobs[i]);
   for (size_t i = 0; i < count; i++) pthread_mutex_unlock(&host(streams[i])->lock);
 }
 
-coll_status_t api_stream_push(coll_stream_t stream, const comm_call_t *call) {
+coll_status_t api_stream_push(coll_stream_t stream, const run_call_t *call) {
   api_job_t *job;
-  comm_batch_t none = {0};
+  run_batch_t none = {0};
   coll_status_t status = api_job_create(call, 1, NULL, 0, &job);
   if (status != COLL_OK) {
-    comm_calls_drop(call, 1, status);
+    run_calls_drop(call, 1, status);
     return status;
   }
   api_streams_push(&stream, &job, 1, &none);

@@ -8,8 +8,8 @@
 
 /* What a stream carries out of one group, or one call. */
 typedef struct api_job {
-  comm_batch_t batch;  /* the calls that its worker runs; may be empty */
-  comm_join_t **joins; /* owned array: of all communicators that use the stream beside others */
+  run_batch_t batch;  /* the calls that its worker runs; may be empty */
+  run_join_t **joins; /* owned array: of all communicators that use the stream beside others */
   size_t join_count;
   struct api_job *next;
 } api_job_t;
@@ -37,7 +37,7 @@ coll_status_t api_stream_check(coll_stream_t stream);
 void api_stream_begin(struct coll_stream *stream, api_stream_kind_t kind);
 
 /* Makes a job of copies of the calls, which the caller owns until the job is pushed. */
-coll_status_t api_job_create(const comm_call_t calls[], size_t count, comm_join_t *const joins[],
+coll_status_t api_job_create(const run_call_t calls[], size_t count, run_join_t *const joins[],
                              size_t join_count, api_job_t **job);
 
 /* Frees a job that was not pushed; NULL is ignored. */
@@ -47,9 +47,9 @@ void api_job_free(api_job_t *job);
  * in the order of their addresses. Also orders the batch `own`, which the caller will run at once.
  */
 void api_streams_push(const coll_stream_t streams[], api_job_t *const jobs[], size_t count,
-                      comm_batch_t *own);
+                      run_batch_t *own);
 
 /* Queues one call. Takes over its blocks, also on failure. */
-coll_status_t api_stream_push(coll_stream_t stream, const comm_call_t *call);
+coll_status_t api_stream_push(coll_stream_t stream, const run_call_t *call);
 
 #endif

@@ -4,31 +4,30 @@
 #include "api/gpu.h"
 #include "api/stream.h"
 
-void api_call_drop(const comm_call_t *call, coll_status_t status) {
+void api_call_drop(const run_call_t *call, coll_status_t status) {
   if (status == COLL_ERROR_MEMORY && call->comm != NULL) {
-    comm_calls_drop(call, 1, status);
+    run_calls_drop(call, 1, status);
   } else {
-    comm_call_free(call);
+    run_call_free(call);
   }
 }
 
-static coll_status_t run(const comm_call_t *call, coll_stream_t stream) {
+static coll_status_t run(const run_call_t *call, coll_stream_t stream) {
   if (stream == NULL) {
-    coll_status_t status = comm_call_run(call);
-    comm_call_free(call);
+    coll_status_t status = run_call_run(call);
+    run_call_free(call);
     return status;
   }
   return api_stream_is_gpu(stream) ? api_gpu_run(call, stream) : api_stream_push(stream, call);
 }
 
 /* Replaces *stream, if the call is on a GPU without naming one of its streams. */
-static coll_status_t check_stream(const comm_call_t *call, coll_stream_t *stream) {
+static coll_status_t check_stream(const run_call_t *call, coll_stream_t *stream) {
   if (*stream != NULL) COLL_TRY(api_stream_check(*stream));
   return api_gpu_resolve(call, stream);
 }
 
-coll_status_t api_submit_slow(coll_status_t checked, const comm_call_t *call,
-                              coll_stream_t stream) {
+coll_status_t api_submit_slow(coll_status_t checked, const run_call_t *call, coll_stream_t stream) {
   /* Pairs of a group are as short as calls get. */
   if (checked == COLL_OK && stream == NULL && !call->comm->near_gpu) {
     return api_group_add(checked, call, stream);

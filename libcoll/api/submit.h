@@ -23,26 +23,26 @@ static inline bool api_runs_at_once(coll_stream_t stream) {
 }
 
 /* For failed checks, open groups, streams, and buffers that may be memory of a GPU. */
-coll_status_t api_submit_slow(coll_status_t checked, const comm_call_t *call, coll_stream_t stream);
+coll_status_t api_submit_slow(coll_status_t checked, const run_call_t *call, coll_stream_t stream);
 
 /* Submits the call if its checks passed (`checked` is COLL_OK); else returns `checked`. Takes over
  * call->blocks. */
-BASE_INLINE coll_status_t api_submit(coll_status_t checked, const comm_call_t *call,
+BASE_INLINE coll_status_t api_submit(coll_status_t checked, const run_call_t *call,
                                      coll_stream_t stream) {
   if (checked != COLL_OK || !api_runs_at_once(stream) || call->comm->near_gpu) {
     return api_submit_slow(checked, call, stream);
   }
-  coll_status_t status = comm_call_run(call);
-  comm_call_free(call);
+  coll_status_t status = run_call_run(call);
+  run_call_free(call);
   return status;
 }
 
 /* Drops the call and takes over its blocks. If memory ran out, peers make the call and must not
  * wait for this rank, so the communicator is ended. */
-void api_call_drop(const comm_call_t *call, coll_status_t status);
+void api_call_drop(const run_call_t *call, coll_status_t status);
 
 /* Adds a call to the thread's group, or records the failure of its checks. Takes over call->blocks.
  */
-coll_status_t api_group_add(coll_status_t checked, const comm_call_t *call, coll_stream_t stream);
+coll_status_t api_group_add(coll_status_t checked, const run_call_t *call, coll_stream_t stream);
 
 #endif

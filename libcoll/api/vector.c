@@ -27,7 +27,7 @@ BASE_APART static coll_status_t submit_checked(api_request_t request, const size
       }
     }
   }
-  const comm_call_t call = api_call(&request);
+  const run_call_t call = api_call(&request);
   return api_submit(status, &call, stream);
 }
 
@@ -38,7 +38,7 @@ BASE_INLINE coll_status_t run_vector(api_request_t request, const size_t counts[
     request.count = api_measure_blocks(counts, displs, request.comm->size, &blocks);
     comm_cache_entry_t *entry = NULL;
     if (blocks == COMM_BLOCKS_EVEN) entry = api_fastpath_lookup(&request);
-    if (entry != NULL) return comm_fastpath_run(request.comm, entry, request.send, request.recv);
+    if (entry != NULL) return run_fastpath_run(request.comm, entry, request.send, request.recv);
   }
   return submit_checked(request, counts, displs, stream);
 }
@@ -48,7 +48,7 @@ coll_status_t coll_allgatherv(const void *send, void *recv, const size_t counts[
                               coll_stream_t stream) {
   const api_request_t request = {
       .verb = "allgatherv",
-      .kind = COMM_COLLECTIVE,
+      .kind = RUN_COLLECTIVE,
       .comm = comm,
       .traits = {.collective = COLL_ALLGATHERV, .dtype = dtype, .reach = PLAN_REACH_USER},
       .send = send,
@@ -60,7 +60,7 @@ coll_status_t coll_reduce_scatterv(const void *send, void *recv, const size_t co
                                    coll_dtype_t dtype, coll_op_t op, coll_comm_t comm,
                                    coll_stream_t stream) {
   const api_request_t request = {.verb = "reduce_scatterv",
-                                 .kind = COMM_COLLECTIVE,
+                                 .kind = RUN_COLLECTIVE,
                                  .comm = comm,
                                  .traits = {.collective = COLL_REDUCE_SCATTERV,
                                             .dtype = dtype,

@@ -47,7 +47,7 @@ static coll_status_t check(api_request_t *request, root_blocks_t blocks) {
 BASE_APART static coll_status_t submit_checked(api_request_t request, root_blocks_t blocks,
                                                coll_stream_t stream) {
   coll_status_t status = check(&request, blocks);
-  const comm_call_t call = api_call(&request);
+  const run_call_t call = api_call(&request);
   return api_submit(status, &call, stream);
 }
 
@@ -66,7 +66,7 @@ BASE_INLINE coll_status_t submit(api_request_t request, root_blocks_t blocks,
                                  coll_stream_t stream) {
   if (api_runs_at_once(stream) && is_even(&request, blocks)) {
     comm_cache_entry_t *entry = api_fastpath_lookup(&request);
-    if (entry != NULL) return comm_fastpath_run(request.comm, entry, request.send, request.recv);
+    if (entry != NULL) return run_fastpath_run(request.comm, entry, request.send, request.recv);
   }
   return submit_checked(request, blocks, stream);
 }
@@ -75,7 +75,7 @@ coll_status_t coll_gatherv(const void *send, size_t send_count, void *recv,
                            const size_t recv_counts[], const size_t recv_displs[],
                            coll_dtype_t dtype, int root, coll_comm_t comm, coll_stream_t stream) {
   const api_request_t request = {.verb = "gatherv",
-                                 .kind = COMM_COLLECTIVE,
+                                 .kind = RUN_COLLECTIVE,
                                  .comm = comm,
                                  .traits = {.collective = COLL_GATHERV,
                                             .dtype = dtype,
@@ -91,7 +91,7 @@ coll_status_t coll_scatterv(const void *send, const size_t send_counts[],
                             const size_t send_displs[], void *recv, size_t recv_count,
                             coll_dtype_t dtype, int root, coll_comm_t comm, coll_stream_t stream) {
   const api_request_t request = {.verb = "scatterv",
-                                 .kind = COMM_COLLECTIVE,
+                                 .kind = RUN_COLLECTIVE,
                                  .comm = comm,
                                  .traits = {.collective = COLL_SCATTERV,
                                             .dtype = dtype,

@@ -40,33 +40,33 @@ static void draw_number(void) {
   if (getrandom(&number, sizeof number, 0) < 0) number = 0;
 }
 
-uint64_t comm_process_number(void) {
+uint64_t bootstrap_process_number(void) {
   pthread_once(&once, draw_number);
   return number;
 }
 
-uint64_t comm_process_id(void) {
-  return comm_process_number() + (uint64_t)getpid() * 0x9e3779b97f4a7c15u;
+uint64_t bootstrap_process_id(void) {
+  return bootstrap_process_number() + (uint64_t)getpid() * 0x9e3779b97f4a7c15u;
 }
 
-comm_peer_process_t comm_peer_process_own(void) {
-  return (comm_peer_process_t){.space = own_space(), .start = start_of((int)getpid())};
+bootstrap_process_t bootstrap_process_own(void) {
+  return (bootstrap_process_t){.space = own_space(), .start = start_of((int)getpid())};
 }
 
-comm_peer_process_state_t comm_peer_process_look(const comm_peer_process_t *process, int pid) {
-  if (process->space == 0 || process->space != own_space()) return COMM_PEER_PROCESS_UNKNOWN;
+bootstrap_process_state_t bootstrap_process_look(const bootstrap_process_t *process, int pid) {
+  if (process->space == 0 || process->space != own_space()) return BOOTSTRAP_PROCESS_UNKNOWN;
   uint64_t space = flight_pid_space();
   flight_process_t state = flight_process_of((int32_t)pid, space);
-  if (state == FLIGHT_PROCESS_UNKNOWN) return COMM_PEER_PROCESS_UNKNOWN;
+  if (state == FLIGHT_PROCESS_UNKNOWN) return BOOTSTRAP_PROCESS_UNKNOWN;
   bool is_other = flight_process_ends((int32_t)pid, space) || start_of(pid) != process->start;
-  return is_other ? COMM_PEER_PROCESS_ENDED : COMM_PEER_PROCESS_LIVES;
+  return is_other ? BOOTSTRAP_PROCESS_ENDED : BOOTSTRAP_PROCESS_LIVES;
 }
 
-comm_peer_process_state_t comm_peer_process_settle(const comm_peer_process_t *process, int pid) {
-  comm_peer_process_state_t state = comm_peer_process_look(process, pid);
-  for (int i = 0; i < SETTLE_LOOKS && state == COMM_PEER_PROCESS_LIVES; i++) {
+bootstrap_process_state_t bootstrap_process_settle(const bootstrap_process_t *process, int pid) {
+  bootstrap_process_state_t state = bootstrap_process_look(process, pid);
+  for (int i = 0; i < SETTLE_LOOKS && state == BOOTSTRAP_PROCESS_LIVES; i++) {
     base_clock_sleep_ns(SETTLE_NS);
-    state = comm_peer_process_look(process, pid);
+    state = bootstrap_process_look(process, pid);
   }
   return state;
 }

@@ -9,31 +9,31 @@
 
 #include <stdint.h>
 
-typedef struct comm_peer_process {
+typedef struct bootstrap_process {
   uint32_t space; /* of the system and its pid namespace; 0: not known */
   uint32_t start; /* when it started */
-} comm_peer_process_t;
+} bootstrap_process_t;
 
-typedef enum comm_peer_process_state {
-  COMM_PEER_PROCESS_UNKNOWN, /* of another host or pid namespace */
-  COMM_PEER_PROCESS_LIVES,
-  COMM_PEER_PROCESS_ENDED
-} comm_peer_process_state_t;
+typedef enum bootstrap_process_state {
+  BOOTSTRAP_PROCESS_UNKNOWN, /* of another host or pid namespace */
+  BOOTSTRAP_PROCESS_LIVES,
+  BOOTSTRAP_PROCESS_ENDED
+} bootstrap_process_state_t;
 
 /* A number of this process that no other process has, on any host, as far as chance allows. */
-uint64_t comm_process_id(void);
+uint64_t bootstrap_process_id(void);
 
 /* The random part of it, which a process shares with those that fork from it. */
-uint64_t comm_process_number(void);
+uint64_t bootstrap_process_number(void);
 
 /* The calling process. */
-comm_peer_process_t comm_peer_process_own(void);
+bootstrap_process_t bootstrap_process_own(void);
 
 /* The state of that process, whose id is pid. */
-comm_peer_process_state_t comm_peer_process_look(const comm_peer_process_t *process, int pid);
+bootstrap_process_state_t bootstrap_process_look(const bootstrap_process_t *process, int pid);
 
 /* The same once a connection to the process has ended: one that ends closes its connections a
  * moment before others see that it has. */
-comm_peer_process_state_t comm_peer_process_settle(const comm_peer_process_t *process, int pid);
+bootstrap_process_state_t bootstrap_process_settle(const bootstrap_process_t *process, int pid);
 
 #endif

@@ -78,12 +78,12 @@ BASE_FORK_PART(NULL, forget);
 /* The built-in costs where the machine is too busy. Another process may have measured while this
  * one waited. */
 static void measure_or_load(const char *variant, tune_machine_t *costs) {
-  int exclusive = calibration_exclusive_begin(EXCLUSIVE_NS);
+  int exclusive = calibrate_exclusive_begin(EXCLUSIVE_NS);
   if (exclusive >= 0 && load(variant, costs)) {
     base_socket_close(exclusive);
     return;
   }
-  if (exclusive >= 0 && calibration_costs_measure(costs)) {
+  if (exclusive >= 0 && calibrate_costs_measure(costs)) {
     save(variant, costs);
   } else {
     *costs = tune_machine_builtin;
@@ -91,7 +91,7 @@ static void measure_or_load(const char *variant, tune_machine_t *costs) {
   if (exclusive >= 0) base_socket_close(exclusive);
 }
 
-coll_status_t calibration_costs_find(tune_machine_t *costs) {
+coll_status_t calibrate_costs_find(tune_machine_t *costs) {
   const device_ops_t *device;
   COLL_TRY(device_host_open(&device));
   pthread_mutex_lock(&finding);

@@ -10,9 +10,9 @@
 
 /* The measured costs, or the built-in ones where they cannot be measured. Measures them (some
  * 100 ms) if the cache has none. COLL_ERROR_INVALID: the value of COLL_ISA is wrong. */
-coll_status_t calibration_costs_find(tune_machine_t *costs);
+coll_status_t calibrate_costs_find(tune_machine_t *costs);
 
 /* Measures on two cores. False: there are not two, or a resource is missing. (measure.c) */
-bool calibration_costs_measure(tune_machine_t *costs);
+bool calibrate_costs_measure(tune_machine_t *costs);
 
 #endif

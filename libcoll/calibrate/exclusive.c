@@ -13,7 +13,7 @@
 
 #define RETRY_NS 10000000u
 
-int calibration_exclusive_begin(uint64_t limit_ns) {
+int calibrate_exclusive_begin(uint64_t limit_ns) {
   static const char name[] = "\0libcoll-calibration";
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   memcpy(address.sun_path, name, sizeof name - 1);

@@ -9,6 +9,6 @@
 
 /* Waits for at most limit_ns until no other process measures. Returns a descriptor to close when
  * done, or -1: another one still measures, or there is no descriptor. */
-int calibration_exclusive_begin(uint64_t limit_ns);
+int calibrate_exclusive_begin(uint64_t limit_ns);
 
 #endif

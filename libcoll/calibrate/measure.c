@@ -40,11 +40,11 @@
 #define LINE_COUNT (TUNE_LINE_BYTES / sizeof(float))
 
 typedef struct side {
-  _Alignas(128) calibration_thread_t thread; /* the sides' data are in different cache lines */
+  _Alignas(128) calibrate_thread_t thread; /* the sides' data are in different cache lines */
   char *sources, *dests, *shared;
   struct coll_comm *comm;
   struct bench *bench;
-  calibration_timings_t timings;
+  calibrate_timings_t timings;
   tune_machine_t costs; /* as this side measured them; those of side 0 are used */
   size_t next;          /* offset of the buffers in use */
   size_t handed;        /* copies into `shared` so far */
@@ -53,19 +53,19 @@ typedef struct side {
 static const struct {
   const char *algo;
   size_t count; /* elements */
-} probes[CALIBRATION_PROBE_COUNT] = {[CALIBRATION_ONE_ROUND] = {"butterfly", 1},
-                                     [CALIBRATION_LONGER] = {"butterfly", LINE_COUNT},
-                                     [CALIBRATION_TWO_ROUNDS] = {"tree", 1},
-                                     [CALIBRATION_FLAGS] = {"staged", 1},
-                                     [CALIBRATION_MAPPED] = {"oneshot", 1}};
+} probes[CALIBRATE_PROBE_COUNT] = {[CALIBRATE_ONE_ROUND] = {"butterfly", 1},
+                                   [CALIBRATE_LONGER] = {"butterfly", LINE_COUNT},
+                                   [CALIBRATE_TWO_ROUNDS] = {"tree", 1},
+                                   [CALIBRATE_FLAGS] = {"staged", 1},
+                                   [CALIBRATE_MAPPED] = {"oneshot", 1}};
 
 typedef struct bench {
   side_t sides[2];
   topo_machine_t *machine;
-  tune_profile_t profiles[CALIBRATION_PROBE_COUNT];
+  tune_profile_t profiles[CALIBRATE_PROBE_COUNT];
   char *memory;
   struct coll_comm *comms[2];
-  calibration_pair_t pair;
+  calibrate_pair_t pair;
   bool gets; /* the system permits them; if not, their prices stay those of a typical machine */
   _Atomic bool failed;
 } bench_t;
@@ -74,9 +74,9 @@ static side_t *peer_of(const side_t *side) {
   return &side->bench->sides[1 - side->thread.number];
 }
 
-static uint64_t time_of(side_t *side, calibration_work_t *work, size_t size) {
+static uint64_t time_of(side_t *side, calibrate_work_t *work, size_t size) {
   uint64_t ns;
-  calibration_pair_time(&side->thread, side, &work, 1, size, 1, &ns);
+  calibrate_pair_time(&side->thread, side, &work, 1, size, 1, &ns);
   return ns;
 }
 
@@ -171,28 +171,28 @@ static void reduce_for_both(void *context, size_t size) {
 }
 
 /* Copies into `shared`, from where the peer copies on. Parts of it are used in rotation, as those
- * of scratch are. Only for sizes of which calibration_fits_shared is true. */
+ * of scratch are. Only for sizes of which calibrate_fits_shared is true. */
 static void hand_over(void *context, size_t size) {
   side_t *side = context;
   size_t room = side->comm->world.room.scratch_bytes;
-  size_t parts = (room < CALIBRATION_SHARED_BYTES ? room : CALIBRATION_SHARED_BYTES) / size;
+  size_t parts = (room < CALIBRATE_SHARED_BYTES ? room : CALIBRATE_SHARED_BYTES) / size;
   for (size_t i = 0; i < calls_of(size); i++) {
     size_t at = next_pair(side, size), part = side->handed++ % parts * size;
     copy_part(side, side->shared + part, side->sources + at, size, 0);
-    calibration_pair_sync(&side->thread);
+    calibrate_pair_sync(&side->thread);
     copy(side, side->dests + at, peer_of(side)->shared + part, size);
-    calibration_pair_sync(&side->thread);
+    calibrate_pair_sync(&side->thread);
   }
 }
 
-static calibration_work_t *const moves[CALIBRATION_MOVE_COUNT] = {
-    [CALIBRATION_OWN] = copy_own,
-    [CALIBRATION_FAR] = copy_far,
-    [CALIBRATION_PUSHED] = copy_to_far,
-    [CALIBRATION_SUM] = reduce_far,
-    [CALIBRATION_SUM_FOR_BOTH] = reduce_for_both,
-    [CALIBRATION_GOT] = get_far,
-    [CALIBRATION_HANDED] = hand_over};
+static calibrate_work_t *const moves[CALIBRATE_MOVE_COUNT] = {
+    [CALIBRATE_OWN] = copy_own,
+    [CALIBRATE_FAR] = copy_far,
+    [CALIBRATE_PUSHED] = copy_to_far,
+    [CALIBRATE_SUM] = reduce_far,
+    [CALIBRATE_SUM_FOR_BOTH] = reduce_for_both,
+    [CALIBRATE_GOT] = get_far,
+    [CALIBRATE_HANDED] = hand_over};
 
 static void keep_min(int64_t *min, int64_t ps) {
   if (*min == 0 || ps < *min) *min = ps;
@@ -202,36 +202,36 @@ static void keep_min(int64_t *min, int64_t ps) {
  * buffer has been used once. */
 static void time_moves(side_t *side, int index, int first, int count) {
   size_t size = tune_sizes[index], calls = calls_of(size), each = calls * (size_t)count;
-  uint64_t ns[CALIBRATION_MOVE_COUNT];
+  uint64_t ns[CALIBRATE_MOVE_COUNT];
   side->next = 0;
   int warmups = (int)((pairs_of(size) + each - 1) / each); /* every buffer once */
-  calibration_pair_time(&side->thread, side, &moves[first], count, size, warmups, ns);
+  calibrate_pair_time(&side->thread, side, &moves[first], count, size, warmups, ns);
   for (int i = 0; i < count; i++) {
     int64_t kib_ps = (int64_t)(ns[i] * 1000 / (calls * size / 1024));
     keep_min(&side->timings.moves[first + i][index], kib_ps);
   }
 }
 
-_Static_assert(CALIBRATION_MOVE_COUNT <= CALIBRATION_WORKS_MAX, "all moves fit one measurement");
+_Static_assert(CALIBRATE_MOVE_COUNT <= CALIBRATE_WORKS_MAX, "all moves fit one measurement");
 
 /* Sizes that fit a core's own cache are timed one move at a time, so that the buffers stay in it;
- * larger ones with all moves in rotation. CALIBRATION_HANDED is always timed alone, as the other
+ * larger ones with all moves in rotation. CALIBRATE_HANDED is always timed alone, as the other
  * moves would evict from the shared cache what it has to find there. Sizes that do not fit `shared`
  * are handed over in parts of sizes that were timed before. */
 static void time_size(side_t *side, int index) {
-  bool near = tune_sizes[index] * BUFFERS_MAX <= CALIBRATION_SHARED_BYTES;
-  int together = near ? 1 : CALIBRATION_HANDED;
-  for (int first = 0; first < CALIBRATION_HANDED; first += together) {
+  bool near = tune_sizes[index] * BUFFERS_MAX <= CALIBRATE_SHARED_BYTES;
+  int together = near ? 1 : CALIBRATE_HANDED;
+  for (int first = 0; first < CALIBRATE_HANDED; first += together) {
     time_moves(side, index, first, together);
   }
-  if (calibration_fits_shared(index)) time_moves(side, index, CALIBRATION_HANDED, 1);
+  if (calibrate_fits_shared(index)) time_moves(side, index, CALIBRATE_HANDED, 1);
 }
 
 /* ---- steps ----------------------------------------------------------------------------------*/
 
 static void trips(void *context, size_t count) {
   side_t *side = context;
-  for (size_t i = 0; i < count; i++) calibration_pair_trip(&side->thread);
+  for (size_t i = 0; i < count; i++) calibrate_pair_trip(&side->thread);
 }
 
 static void short_gets(void *context, size_t count) {
@@ -245,17 +245,17 @@ static void short_gets(void *context, size_t count) {
 
 static void syncs(void *context, size_t count) {
   side_t *side = context;
-  for (size_t i = 0; i < count; i++) calibration_pair_sync(&side->thread);
+  for (size_t i = 0; i < count; i++) calibrate_pair_sync(&side->thread);
 }
 
 /* As the API functions do. */
-static coll_status_t run_call(const comm_call_t *call) {
+static coll_status_t run_call(const run_call_t *call) {
   if (comm_lock_try(call->comm)) {
-    comm_cache_entry_t *prepared = comm_fastpath_lookup(call->comm, call->shape);
-    if (prepared != NULL) return comm_fastpath_run(call->comm, prepared, call->send, call->recv);
+    comm_cache_entry_t *prepared = run_fastpath_lookup(call->comm, call->shape);
+    if (prepared != NULL) return run_fastpath_run(call->comm, prepared, call->send, call->recv);
     comm_lock_release(call->comm);
   }
-  return comm_call_run(call);
+  return run_call_run(call);
 }
 
 static void small_calls(void *context, size_t elements) {
@@ -265,17 +265,17 @@ static void small_calls(void *context, size_t elements) {
                                 .dtype = COLL_FLOAT32,
                                 .op = COLL_SUM,
                                 .reach = PLAN_REACH_USER};
-  const comm_call_t call = {.kind = COMM_COLLECTIVE,
-                            .comm = side->comm,
-                            .shape = comm_shape_make(traits, elements),
-                            .send = in,
-                            .recv = out};
+  const run_call_t call = {.kind = RUN_COLLECTIVE,
+                           .comm = side->comm,
+                           .shape = comm_shape_make(traits, elements),
+                           .send = in,
+                           .recv = out};
   for (int i = 0; i < CALLS; i++) {
     if (run_call(&call) != COLL_OK) side->bench->failed = true;
   }
 }
 
-static int64_t call_ps(side_t *side, calibration_probe_t probe) {
+static int64_t call_ps(side_t *side, calibrate_probe_t probe) {
   const tune_profile_t *profile = &side->bench->profiles[probe];
   comm_force(side->comm, COLL_ALLREDUCE, profile->algo->name);
   return (int64_t)(time_of(side, small_calls, probes[probe].count) * 1000 / CALLS);
@@ -305,11 +305,11 @@ static void bind_to_one_thread(side_t *side) {
 }
 
 static void time_round(side_t *side) {
-  calibration_timings_t *timings = &side->timings;
+  calibrate_timings_t *timings = &side->timings;
   keep_min(&timings->trip, (int64_t)(time_of(side, trips, TRIPS) * 500 / TRIPS));
   keep_min(&timings->get, (int64_t)(time_of(side, short_gets, TRIPS) * 1000 / TRIPS));
-  for (int probe = 0; probe < CALIBRATION_PROBE_COUNT; probe++) {
-    keep_min(&timings->calls[probe], call_ps(side, (calibration_probe_t)probe));
+  for (int probe = 0; probe < CALIBRATE_PROBE_COUNT; probe++) {
+    keep_min(&timings->calls[probe], call_ps(side, (calibrate_probe_t)probe));
   }
   for (int i = 0; i < TUNE_SIZES; i++) time_size(side, i);
 }
@@ -317,22 +317,22 @@ static void time_round(side_t *side) {
 static void *measure_side(void *argument) {
   side_t *side = argument;
   const bench_t *bench = side->bench;
-  const tune_counts_t *counts[CALIBRATION_PROBE_COUNT];
+  const tune_counts_t *counts[CALIBRATE_PROBE_COUNT];
   bind_to(side, side->thread.number);
-  memset(side->sources, 0, 2 * POOL_BYTES + CALIBRATION_SHARED_BYTES);
+  memset(side->sources, 0, 2 * POOL_BYTES + CALIBRATE_SHARED_BYTES);
   for (int round = 0; round < ROUNDS; round++) time_round(side);
   bind_to_one_thread(side);
   side->thread.shares_core = true;
   side->timings.context_switch = (int64_t)(time_of(side, syncs, SWITCHES) * 1000 / SWITCHES);
-  for (int probe = 0; probe < CALIBRATION_PROBE_COUNT; probe++) {
+  for (int probe = 0; probe < CALIBRATE_PROBE_COUNT; probe++) {
     counts[probe] = &bench->profiles[probe].once[TUNE_SMALL];
   }
-  calibration_price(&side->timings, counts, bench->gets, &side->costs);
+  calibrate_price(&side->timings, counts, bench->gets, &side->costs);
   return NULL;
 }
 
 static void prepare_side(bench_t *bench, int number) {
-  char *memory = bench->memory + (size_t)number * (2 * POOL_BYTES + CALIBRATION_SHARED_BYTES);
+  char *memory = bench->memory + (size_t)number * (2 * POOL_BYTES + CALIBRATE_SHARED_BYTES);
   bench->sides[number] = (side_t){.sources = memory,
                                   .dests = memory + POOL_BYTES,
                                   .shared = memory + 2 * POOL_BYTES,
@@ -351,7 +351,7 @@ static bool can_get(const bench_t *bench) {
 }
 
 static bool make_profiles(bench_t *bench) {
-  for (int probe = 0; probe < CALIBRATION_PROBE_COUNT; probe++) {
+  for (int probe = 0; probe < CALIBRATE_PROBE_COUNT; probe++) {
     const algo_t *algo;
     if (algo_find(COLL_ALLREDUCE, probes[probe].algo, &algo) != COLL_OK) return false;
     if (tune_profile_make(algo, 2, NULL, &bench->profiles[probe]) != COLL_OK) return false;
@@ -374,7 +374,7 @@ static bool measure_both(bench_t *bench, tune_machine_t *costs) {
 }
 
 static bool measure_in(bench_t *bench, tune_machine_t *costs) {
-  size_t bytes = 2 * (2 * POOL_BYTES + CALIBRATION_SHARED_BYTES);
+  size_t bytes = 2 * (2 * POOL_BYTES + CALIBRATE_SHARED_BYTES);
   if (topo_machine_create(&bench->machine) != COLL_OK) return false;
   void *memory;
   bool measured = false;
@@ -382,9 +382,9 @@ static bool measure_in(bench_t *bench, tune_machine_t *costs) {
       COLL_OK) { /* the same kind as users' mapped memory */
     bench->memory = memory;
     const comm_settings_t settings = {.topo_file = "", .inherited.transport.choice.shm = true};
-    if (comm_create_local(2, 2, &settings, &tune_machine_builtin, bench->comms) == COLL_OK) {
+    if (lifetime_create_local(2, 2, &settings, &tune_machine_builtin, bench->comms) == COLL_OK) {
       measured = measure_both(bench, costs);
-      for (int i = 0; i < 2; i++) comm_destroy(bench->comms[i]);
+      for (int i = 0; i < 2; i++) lifetime_destroy(bench->comms[i]);
     }
     transport_memory_free(memory);
   }
@@ -411,7 +411,7 @@ static void *measure_unbound(void *argument) {
 }
 
 /* Signals are blocked: they are meant for the program's own threads. */
-bool calibration_costs_measure(tune_machine_t *costs) {
+bool calibrate_costs_measure(tune_machine_t *costs) {
   result_t result = {.measured = false};
   pthread_t thread;
   sigset_t all, before;

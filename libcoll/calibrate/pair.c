@@ -16,7 +16,7 @@
 #define BUDGET_NS 2000000u /* per work, for the repetitions beyond REPEATS_MIN */
 #define POLLS 20000        /* between two yields */
 
-static void await_arrival(const calibration_thread_t *thread, uint32_t count) {
+static void await_arrival(const calibrate_thread_t *thread, uint32_t count) {
   _Atomic uint32_t *theirs = &thread->pair->arrivals[1 - thread->number].count;
   int polls = 0;
   /* acquire: what the other thread wrote before it arrived is seen */
@@ -26,24 +26,24 @@ static void await_arrival(const calibration_thread_t *thread, uint32_t count) {
   }
 }
 
-static uint32_t own_arrivals(const calibration_thread_t *thread) {
+static uint32_t own_arrivals(const calibrate_thread_t *thread) {
   return atomic_load_explicit(&thread->pair->arrivals[thread->number].count, memory_order_relaxed);
 }
 
-static uint32_t arrive(const calibration_thread_t *thread) {
+static uint32_t arrive(const calibrate_thread_t *thread) {
   uint32_t count = own_arrivals(thread) + 1;
   /* release: pairs with the acquire in await_arrival */
   atomic_store_explicit(&thread->pair->arrivals[thread->number].count, count, memory_order_release);
   return count;
 }
 
-void calibration_pair_sync(const calibration_thread_t *thread) {
+void calibrate_pair_sync(const calibrate_thread_t *thread) {
   await_arrival(thread, arrive(thread));
 }
 
-void calibration_pair_trip(const calibration_thread_t *thread) {
+void calibrate_pair_trip(const calibrate_thread_t *thread) {
   if (thread->number == 0) {
-    calibration_pair_sync(thread);
+    calibrate_pair_sync(thread);
   } else {
     await_arrival(thread, own_arrivals(thread) + 1);
     arrive(thread);
@@ -55,15 +55,15 @@ static int compare_times(const void *left, const void *right) {
   return (a > b) - (a < b);
 }
 
-void calibration_pair_time(const calibration_thread_t *thread, void *context,
-                           calibration_work_t *const works[], int count, size_t size, int warmups,
-                           uint64_t ns[]) {
-  uint64_t took_ns[CALIBRATION_WORKS_MAX][REPEATS_MAX], first_ns = 0;
-  calibration_pair_t *pair = thread->pair;
+void calibrate_pair_time(const calibrate_thread_t *thread, void *context,
+                         calibrate_work_t *const works[], int count, size_t size, int warmups,
+                         uint64_t ns[]) {
+  uint64_t took_ns[CALIBRATE_WORKS_MAX][REPEATS_MAX], first_ns = 0;
+  calibrate_pair_t *pair = thread->pair;
   for (int i = 0; i < count; i++) ns[i] = 0;
   for (int repeat = -warmups; !pair->is_late; repeat++) {
     for (int i = 0; i < count; i++) {
-      calibration_pair_sync(thread);
+      calibrate_pair_sync(thread);
       uint64_t begin_ns = base_clock_now_ns();
       if (repeat <= 0 && i == 0) first_ns = begin_ns;
       works[i](context, size);
@@ -72,7 +72,7 @@ void calibration_pair_time(const calibration_thread_t *thread, void *context,
             repeat + 1 == REPEATS_MAX || begin_ns - first_ns > BUDGET_NS * (uint64_t)count;
         pair->is_late = begin_ns > pair->deadline_ns;
       }
-      calibration_pair_sync(thread);
+      calibrate_pair_sync(thread);
       if (repeat >= 0) took_ns[i][repeat] = base_clock_now_ns() - begin_ns;
     }
     if (repeat < REPEATS_MIN - 1 || !pair->enough) continue;

@@ -11,37 +11,37 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CALIBRATION_WORKS_MAX 8
+#define CALIBRATE_WORKS_MAX 8
 
 /* Shared by the two threads. All zero but for deadline_ns. */
-typedef struct calibration_pair {
+typedef struct calibrate_pair {
   struct {
     _Alignas(128) _Atomic uint32_t count; /* written by the thread of this number alone */
   } arrivals[2];
   uint64_t deadline_ns;         /* measurements stop after it */
   _Atomic bool enough, is_late; /* written by thread 0 alone, between two synchronizations */
-} calibration_pair_t;
+} calibrate_pair_t;
 
-typedef struct calibration_thread {
-  calibration_pair_t *pair;
+typedef struct calibrate_thread {
+  calibrate_pair_t *pair;
   int number;       /* 0 or 1 */
   bool shares_core; /* with the other thread */
-} calibration_thread_t;
+} calibrate_thread_t;
 
 /* Barrier of the two threads: what either wrote before, both see afterwards. */
-void calibration_pair_sync(const calibration_thread_t *thread);
+void calibrate_pair_sync(const calibrate_thread_t *thread);
 
 /* One round trip of a flag between the two threads. */
-void calibration_pair_trip(const calibration_thread_t *thread);
+void calibrate_pair_trip(const calibrate_thread_t *thread);
 
 /* Work that both threads do; `size` has the meaning that the work gives it. */
-typedef void calibration_work_t(void *context, size_t size);
+typedef void calibrate_work_t(void *context, size_t size);
 
-/* Times `count` works (at most CALIBRATION_WORKS_MAX). A repetition does all of them one after the
+/* Times `count` works (at most CALIBRATE_WORKS_MAX). A repetition does all of them one after the
  * other, so that a disturbance affects all alike. ns[i]: how long both threads took for works[i],
  * lower quartile of the repetitions after the first `warmups`; 0 if the deadline passed. */
-void calibration_pair_time(const calibration_thread_t *thread, void *context,
-                           calibration_work_t *const works[], int count, size_t size, int warmups,
-                           uint64_t ns[]);
+void calibrate_pair_time(const calibrate_thread_t *thread, void *context,
+                         calibrate_work_t *const works[], int count, size_t size, int warmups,
+                         uint64_t ns[]);
 
 #endif

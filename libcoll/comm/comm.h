@@ -25,7 +25,7 @@
 typedef struct comm_peer {
   int32_t pid;                 /* for messages */
   bool is_first;               /* the lowest rank of its process */
-  comm_peer_process_t process; /* for messages */
+  bootstrap_process_t process; /* for messages */
 } comm_peer_t;
 
 /* Reused by all sends to one peer, or by all receives from it. */
@@ -127,7 +127,7 @@ typedef struct comm_combine {
   _Atomic bool by_threads;      /* there were others */
   const void *maker;            /* the thread that made the communicator; NULL: it made several */
   /* The fields below belong to the holder of the lock. */
-  bool is_holding; /* by comm_combine_take */
+  bool is_holding; /* by run_combine_take */
   uint64_t last_ticket;
   comm_publication_t *combined, *waiting;
 } comm_combine_t;
@@ -213,15 +213,16 @@ struct coll_comm {
   /* NVIDIA's driver was in the process when it was made, so buffers may be a GPU's. Calls then do
    * not take the fast path. */
   bool near_gpu;
-  _Atomic(struct comm_gpu *) gpu; /* made when its ranks connect (gpu/state.h); or NULL */
+  _Atomic(struct gpurun *) gpu; /* made when its ranks connect (gpu/state.h); or NULL */
 
   base_secret_t secret; /* of its ranks; those of splits are derived from it */
 
   const comm_lifetime_t *lifetime;
 
-  struct comm_async *async; /* makes, splits or finalizes it, or has done so (async.h); or NULL */
-  bool nonblocking;         /* its creation did not block, and its splits do not */
-  pid_t process;            /* that made it */
+  struct lifetime_async
+      *async;       /* makes, splits or finalizes it, or has done so (async.h); or NULL */
+  bool nonblocking; /* its creation did not block, and its splits do not */
+  pid_t process;    /* that made it */
 };
 
 /* Numbers of tags; the kinds of streams are others (api/stream.h). */

@@ -75,13 +75,13 @@ static const char *without_reporter(const transport_reason_t *reason) {
 
 void comm_describe_loss(const struct coll_comm *comm, int peer, char text[COMM_LOSS_BYTES]) {
   char why[TRANSPORT_WHY_BYTES];
-  const comm_peer_process_t *process = &comm->peers[peer].process;
+  const bootstrap_process_t *process = &comm->peers[peer].process;
   int pid = (int)comm->peers[peer].pid;
   comm->local->ops->why_lost(comm->local, peer, why);
   if (why[0] != '\0') {
     snprintf(text, COMM_LOSS_BYTES, "rank %d (pid %d) is lost, because its host %s", peer, pid,
              why);
-  } else if (comm_peer_process_settle(process, pid) == COMM_PEER_PROCESS_LIVES) {
+  } else if (bootstrap_process_settle(process, pid) == BOOTSTRAP_PROCESS_LIVES) {
     snprintf(text, COMM_LOSS_BYTES,
              "rank %d (pid %d) lives, but its connection has ended (it has called exec or closed "
              "all its descriptors, or the connection was reset)",

@@ -33,7 +33,7 @@ typedef struct announcement {
 
 /* A member while it is being connected. */
 typedef struct attempt {
-  comm_gpu_member_t *member;
+  gpurun_member_t *member;
   announcement_t own;
   announcement_t *all; /* [size] */
   report_t *reports;   /* [size] */
@@ -53,16 +53,16 @@ static void note(report_t *report, coll_status_t status) {
 
 /* A launch of the copy engines that blocks finds out itself if it waits in vain. */
 static void check_while_launching(void *context) {
-  comm_gpu_take_lock_back(context);
-  comm_gpu_check(context);
-  comm_gpu_lend_lock(context);
+  gpurun_take_lock_back(context);
+  gpurun_check(context);
+  gpurun_lend_lock(context);
 }
 
-static coll_status_t create_end(comm_gpu_t *gpu, const struct coll_comm *comm) {
+static coll_status_t create_end(gpurun_t *gpu, const struct coll_comm *comm) {
   cuda_end_config_t config = {.rank = comm->rank,
                               .size = comm->size,
                               .device = gpu->device,
-                              .process = comm_process_id(),
+                              .process = bootstrap_process_id(),
                               .waits = check_while_launching,
                               .context = gpu};
   cuda_capture_mode_t mode;
@@ -70,8 +70,8 @@ static coll_status_t create_end(comm_gpu_t *gpu, const struct coll_comm *comm) {
   COLL_TRY(comm_cuda_blocks_setting(&config.blocks));
   COLL_TRY(comm_cuda_protocols_setting(&config.protocols));
   COLL_TRY(cuda_driver_load(&gpu->driver));
-  COLL_TRY(comm_proxy_serves(comm) ? comm_proxy_create(gpu)
-                                   : cuda_end_create(gpu->driver, &config, &gpu->end));
+  COLL_TRY(gpurun_proxy_serves(comm) ? gpurun_proxy_create(gpu)
+                                     : cuda_end_create(gpu->driver, &config, &gpu->end));
   COLL_TRY(cuda_context_enter_relaxed(gpu->driver, gpu->device, &mode));
   cuda_result_t result =
       gpu->driver->cuStreamCreateWithPriority(&gpu->stream, CUDA_STREAM_NON_BLOCKING, 0);
@@ -82,7 +82,7 @@ static coll_status_t create_end(comm_gpu_t *gpu, const struct coll_comm *comm) {
 
 /* Makes the descriptor too, so that nobody waits for one that cannot be made. */
 static void announce(attempt_t *attempt) {
-  comm_gpu_t *gpu = attempt->member->gpu;
+  gpurun_t *gpu = attempt->member->gpu;
   note(&attempt->own.report, create_end(gpu, attempt->member->comm));
   if (attempt->own.report.status != COLL_OK || gpu->proxy != NULL) return;
   cuda_end_describe(gpu->end, &attempt->own.record);
@@ -124,7 +124,7 @@ static coll_status_t pass_descriptor(attempt_t *attempt) {
   if (!attempt->has_remote) return COLL_OK;
   comm_lock_take(comm, comm_lock_ticket(comm));
   coll_status_t status =
-      comm_descriptors_pass(comm, attempt->remote, DESCRIPTOR_TAG, attempt->descriptor);
+      gpurun_descriptors_pass(comm, attempt->remote, DESCRIPTOR_TAG, attempt->descriptor);
   comm_lock_release(comm);
   return status;
 }
@@ -134,7 +134,7 @@ static coll_status_t receive_descriptors(const attempt_t *attempt, int descripto
   if (!attempt->has_remote) return COLL_OK;
   comm_lock_take(comm, comm_lock_ticket(comm));
   coll_status_t status =
-      comm_descriptors_receive(comm, attempt->remote, DESCRIPTOR_TAG, descriptors);
+      gpurun_descriptors_receive(comm, attempt->remote, DESCRIPTOR_TAG, descriptors);
   comm_lock_release(comm);
   return status;
 }
@@ -165,27 +165,27 @@ static coll_status_t map_arenas(attempt_t *attempt) {
 
 /* An allgather on each communicator, of `bytes` from own(attempt) to all(attempt). */
 static coll_status_t gather(attempt_t attempts[], size_t count, bool reports) {
-  comm_call_t *calls;
-  comm_batch_t batch;
+  run_call_t *calls;
+  run_batch_t batch;
   size_t bytes = reports ? sizeof(report_t) : sizeof(announcement_t);
   COLL_TRY(base_alloc(count, sizeof *calls, "calls", (void **)&calls));
   for (size_t i = 0; i < count; i++) {
     const comm_traits_t traits = {
         .collective = COLL_ALLGATHER, .dtype = COLL_UINT8, .reach = PLAN_REACH_SCRATCH};
     attempt_t *attempt = &attempts[i];
-    calls[i] = (comm_call_t){
-        .kind = COMM_COLLECTIVE,
+    calls[i] = (run_call_t){
+        .kind = RUN_COLLECTIVE,
         .comm = attempt->member->comm,
         .shape = comm_shape_make(traits, bytes),
         .send = reports ? (const void *)&attempt->own.report : (const void *)&attempt->own,
         .recv = reports ? (void *)attempt->reports : (void *)attempt->all,
         .part_of = FLIGHT_GPU_CONNECT};
   }
-  coll_status_t status = comm_batch_create(calls, count, &batch);
+  coll_status_t status = run_batch_create(calls, count, &batch);
   free(calls);
   if (status != COLL_OK) return status;
-  comm_batch_order(&batch);
-  return comm_batch_run(&batch, false);
+  run_batch_order(&batch);
+  return run_batch_run(&batch, false);
 }
 
 static coll_status_t allocate(attempt_t *attempt) {
@@ -198,17 +198,17 @@ static coll_status_t allocate(attempt_t *attempt) {
 /* Descriptors are passed by all before any is waited for, as one thread may hold both ranks. */
 static void connect_ranks(attempt_t attempts[], size_t count) {
   for (size_t i = 0; i < count; i++) {
-    comm_proxy_t *proxy = attempts[i].member->gpu->proxy;
+    gpurun_proxy_t *proxy = attempts[i].member->gpu->proxy;
     if (attempts[i].verdict.status == COLL_OK) {
       note(&attempts[i].own.report,
-           proxy != NULL ? comm_proxy_start(proxy) : pass_descriptor(&attempts[i]));
+           proxy != NULL ? gpurun_proxy_start(proxy) : pass_descriptor(&attempts[i]));
     }
   }
   for (size_t i = 0; i < count; i++) {
-    comm_proxy_t *proxy = attempts[i].member->gpu->proxy;
+    gpurun_proxy_t *proxy = attempts[i].member->gpu->proxy;
     if (attempts[i].verdict.status == COLL_OK && attempts[i].own.report.status == COLL_OK) {
       note(&attempts[i].own.report,
-           proxy != NULL ? comm_proxy_await(proxy) : map_arenas(&attempts[i]));
+           proxy != NULL ? gpurun_proxy_await(proxy) : map_arenas(&attempts[i]));
       if (proxy != NULL) continue;
       attempts[i].own.report.offer = cuda_end_offer(attempts[i].member->gpu->end);
     }
@@ -242,22 +242,22 @@ static void agree_on_offer(const attempt_t *attempt) {
 }
 
 /* With the thread's last error. The blocks of the GPU are for others. */
-static void refuse(comm_gpu_t *gpu, coll_status_t status) {
+static void refuse(gpurun_t *gpu, coll_status_t status) {
   if (gpu->end != NULL) cuda_end_agree(gpu->end, (cuda_offer_t){0});
   gpu->status = status;
   snprintf(gpu->refusal, sizeof gpu->refusal, "%s", base_last_error());
   /* release: with the text */
-  atomic_store_explicit(&gpu->state, COMM_GPU_REFUSED, memory_order_release);
+  atomic_store_explicit(&gpu->state, GPURUN_REFUSED, memory_order_release);
 }
 
 /* This rank takes no part in the exchange, or no more: the others must not wait for it. */
-static void give_up(const comm_gpu_member_t *member, coll_status_t status) {
+static void give_up(const gpurun_member_t *member, coll_status_t status) {
   refuse(member->gpu, status);
   if (comm_is_usable(member->comm))
     comm_abort(member->comm, member->comm->rank, member->gpu->refusal);
 }
 
-static void note_engine(const struct coll_comm *comm, comm_gpu_t *gpu) {
+static void note_engine(const struct coll_comm *comm, gpurun_t *gpu) {
   const char *reason;
   bool copies = cuda_end_engine(gpu->end, &reason) == CUDA_ENGINE_COPY;
   gpu->cores = cuda_end_parallel(gpu->end);
@@ -274,7 +274,7 @@ static void note_engine(const struct coll_comm *comm, comm_gpu_t *gpu) {
 /* status: of this rank's part in the exchange. */
 static void conclude(attempt_t *attempt, coll_status_t status) {
   struct coll_comm *comm = attempt->member->comm;
-  comm_gpu_t *gpu = attempt->member->gpu;
+  gpurun_t *gpu = attempt->member->gpu;
   if (status != COLL_OK) {
     give_up(attempt->member, status);
   } else if (attempt->verdict.status != COLL_OK) {
@@ -285,9 +285,9 @@ static void conclude(attempt_t *attempt, coll_status_t status) {
       agree_on_offer(attempt);
       note_engine(comm, gpu);
     }
-    comm_gpu_watch_add(gpu);
+    gpurun_watch_add(gpu);
     /* release: with all that was written to it */
-    atomic_store_explicit(&gpu->state, COMM_GPU_CONNECTED, memory_order_release);
+    atomic_store_explicit(&gpu->state, GPURUN_CONNECTED, memory_order_release);
   }
   if (attempt->descriptor >= 0) close(attempt->descriptor);
   free(attempt->all);
@@ -295,7 +295,7 @@ static void conclude(attempt_t *attempt, coll_status_t status) {
   free(attempt->remote);
 }
 
-static coll_status_t connect_all(comm_gpu_member_t members[], size_t count) {
+static coll_status_t connect_all(gpurun_member_t members[], size_t count) {
   attempt_t *attempts;
   size_t used = 0;
   COLL_TRY(base_alloc(count, sizeof *attempts, "connections of GPUs", (void **)&attempts));
@@ -313,8 +313,8 @@ static coll_status_t connect_all(comm_gpu_member_t members[], size_t count) {
 /* ---- one thread per communicator ------------------------------------------------------------*/
 
 /* Makes the state, unless another thread has. */
-static coll_status_t claim(comm_gpu_member_t *member) {
-  comm_gpu_t *made = NULL, *found = comm_gpu_of(member->comm);
+static coll_status_t claim(gpurun_member_t *member) {
+  gpurun_t *made = NULL, *found = gpurun_of(member->comm);
   if (found == NULL) {
     COLL_TRY(base_alloc(1, sizeof *made, "a communicator's GPU", (void **)&made));
     made->comm = member->comm;
@@ -328,17 +328,17 @@ static coll_status_t claim(comm_gpu_member_t *member) {
   return COLL_OK;
 }
 
-static comm_gpu_state_t await(const comm_gpu_t *gpu) {
-  comm_gpu_state_t state;
+static gpurun_state_t await(const gpurun_t *gpu) {
+  gpurun_state_t state;
   /* acquire: with all that the thread that connects has written */
-  while ((state = atomic_load_explicit(&gpu->state, memory_order_acquire)) == COMM_GPU_CONNECTING) {
+  while ((state = atomic_load_explicit(&gpu->state, memory_order_acquire)) == GPURUN_CONNECTING) {
     base_clock_sleep_ns(POLL_NS);
   }
   return state;
 }
 
-coll_status_t comm_gpu_check_device(struct coll_comm *comm, int device) {
-  const comm_gpu_t *gpu = comm_gpu_of(comm);
+coll_status_t gpurun_check_device(struct coll_comm *comm, int device) {
+  const gpurun_t *gpu = gpurun_of(comm);
   if (gpu->device == device) return COLL_OK;
   return base_fail(
       COLL_ERROR_INVALID,
@@ -348,38 +348,37 @@ coll_status_t comm_gpu_check_device(struct coll_comm *comm, int device) {
 }
 
 /* Claims and connects. On failure, whatever was claimed may be left so. */
-static coll_status_t claim_and_connect(comm_gpu_member_t members[], size_t count) {
+static coll_status_t claim_and_connect(gpurun_member_t members[], size_t count) {
   for (size_t i = 0; i < count; i++) COLL_TRY(claim(&members[i]));
   return connect_all(members, count);
 }
 
-static void give_up_all(const comm_gpu_member_t members[], size_t count, coll_status_t status) {
+static void give_up_all(const gpurun_member_t members[], size_t count, coll_status_t status) {
   for (size_t i = 0; i < count; i++) {
-    const comm_gpu_t *gpu = members[i].gpu;
+    const gpurun_t *gpu = members[i].gpu;
     if (!members[i].connects) continue;
-    if (atomic_load_explicit(&gpu->state, memory_order_relaxed) != COMM_GPU_CONNECTING) continue;
+    if (atomic_load_explicit(&gpu->state, memory_order_relaxed) != GPURUN_CONNECTING) continue;
     give_up(&members[i], status);
   }
 }
 
-coll_status_t comm_gpu_connect(comm_gpu_member_t members[], size_t count) {
+coll_status_t gpurun_connect(gpurun_member_t members[], size_t count) {
   coll_status_t status = claim_and_connect(members, count);
   if (status != COLL_OK) {
     give_up_all(members, count, status);
     return status;
   }
   for (size_t i = 0; i < count; i++) {
-    if (await(members[i].gpu) == COMM_GPU_REFUSED) {
+    if (await(members[i].gpu) == GPURUN_REFUSED) {
       return base_fail(members[i].gpu->status, "%s", members[i].gpu->refusal);
     }
-    COLL_TRY(comm_gpu_check_device(members[i].comm, members[i].device));
+    COLL_TRY(gpurun_check_device(members[i].comm, members[i].device));
   }
   return COLL_OK;
 }
 
-bool comm_gpu_is_connected(struct coll_comm *comm) {
-  const comm_gpu_t *gpu = comm_gpu_of(comm);
+bool gpurun_is_connected(struct coll_comm *comm) {
+  const gpurun_t *gpu = gpurun_of(comm);
   /* acquire: with all that the thread that connects has written */
-  return gpu != NULL &&
-         atomic_load_explicit(&gpu->state, memory_order_acquire) == COMM_GPU_CONNECTED;
+  return gpu != NULL && atomic_load_explicit(&gpu->state, memory_order_acquire) == GPURUN_CONNECTED;
 }

@@ -17,29 +17,29 @@
 #include "run/call.h"
 
 /* Rank r's buffer begins offset + r * stride bytes behind the start of its part. */
-typedef struct comm_gpu_place {
+typedef struct gpurun_place {
   struct coll_window *window; /* NULL: none */
   size_t offset, stride;
-} comm_gpu_place_t;
+} gpurun_place_t;
 
 /* Of INPUT and OUTPUT. */
-typedef struct comm_gpu_places {
-  comm_gpu_place_t of[2];
-} comm_gpu_places_t;
+typedef struct gpurun_places {
+  gpurun_place_t of[2];
+} gpurun_places_t;
 
 /* Finds them. None of calls without elements, of uneven blocks, and of premul-sums, which read
  * scaled copies of their inputs. */
-void comm_gpu_places_find(const comm_call_t *call, const comm_traits_t *traits,
-                          comm_gpu_places_t *places);
+void gpurun_places_find(const run_call_t *call, const comm_traits_t *traits,
+                        gpurun_places_t *places);
 
 /* Adds the places to what ranks compare, and those that the plan relies on to the request. The
  * caller holds the communicator's lock. */
-coll_status_t comm_gpu_places_apply(comm_gpu_t *gpu, const comm_gpu_places_t *places,
-                                    const bool reaches[2], gpu_words_t *words,
-                                    cuda_request_t *request);
+coll_status_t gpurun_places_apply(gpurun_t *gpu, const gpurun_places_t *places,
+                                  const bool reaches[2], gpu_words_t *words,
+                                  cuda_request_t *request);
 
 /* Whether two calls differ by places alone. Then sets the last error, and returns
  * COLL_ERROR_MISMATCH in *status. */
-bool comm_gpu_places_differ(const struct coll_comm *comm, const gpu_mismatch_t *found);
+bool gpurun_places_differ(const struct coll_comm *comm, const gpu_mismatch_t *found);
 
 #endif

@@ -21,54 +21,54 @@
 #include "device/cuda/exchange.h"
 #include "run/call.h"
 
-struct comm_gpu;
-typedef struct comm_proxy comm_proxy_t;
+struct gpurun;
+typedef struct gpurun_proxy gpurun_proxy_t;
 
 /* Whether calls on GPUs of this communicator go through a proxy: it has a rank that shares no
  * memory with this one. The same on all ranks. */
-bool comm_proxy_serves(const struct coll_comm *comm);
+bool gpurun_proxy_serves(const struct coll_comm *comm);
 
 /* Makes gpu->proxy, with its pinned memory; gpu->driver and gpu->device are set. The caller frees
- * it with comm_proxy_free. COLL_ERROR_MEMORY, COLL_ERROR_SYSTEM, COLL_ERROR_UNSUPPORTED. */
-coll_status_t comm_proxy_create(struct comm_gpu *gpu);
+ * it with gpurun_proxy_free. COLL_ERROR_MEMORY, COLL_ERROR_SYSTEM, COLL_ERROR_UNSUPPORTED. */
+coll_status_t gpurun_proxy_create(struct gpurun *gpu);
 
 /* Starts the proxy, which connects with the proxies of the other ranks. All ranks start theirs; a
  * thread that holds several ranks starts all before it awaits one. After a failure the communicator
  * is aborted, for the others would wait. */
-coll_status_t comm_proxy_start(comm_proxy_t *proxy);
-coll_status_t comm_proxy_await(comm_proxy_t *proxy);
+coll_status_t gpurun_proxy_start(gpurun_proxy_t *proxy);
+coll_status_t gpurun_proxy_await(gpurun_proxy_t *proxy);
 
 /* Queue a collective, and a group of sends and receives. The caller holds the communicator's lock.
  * scalar: of a premul-sum. Everything but users' buffers is read before they return. After a
- * failure a part may be queued: the caller ends the communicator, and calls comm_proxy_abort. */
-coll_status_t comm_proxy_collective(comm_proxy_t *proxy, const comm_call_t *call, uint64_t scalar,
-                                    cuda_stream_t stream);
-coll_status_t comm_proxy_exchange(comm_proxy_t *proxy, const gpu_transfer_t transfers[],
-                                  size_t count, cuda_stream_t stream);
+ * failure a part may be queued: the caller ends the communicator, and calls gpurun_proxy_abort. */
+coll_status_t gpurun_proxy_collective(gpurun_proxy_t *proxy, const run_call_t *call,
+                                      uint64_t scalar, cuda_stream_t stream);
+coll_status_t gpurun_proxy_exchange(gpurun_proxy_t *proxy, const gpu_transfer_t transfers[],
+                                    size_t count, cuda_stream_t stream);
 
 /* Ends the proxy's calls for the reason for which the communicator was aborted; streams that wait
  * for them go on. Any thread. */
-void comm_proxy_abort(comm_proxy_t *proxy);
+void gpurun_proxy_abort(gpurun_proxy_t *proxy);
 
 /* COLL_IN_PROGRESS until the last call has ended, captured ones aside; a failure: the GPU's context
  * is lost. The caller holds the communicator's lock. */
-coll_status_t comm_proxy_query(const comm_proxy_t *proxy);
+coll_status_t gpurun_proxy_query(const gpurun_proxy_t *proxy);
 
 /* The event behind that call, or behind a later one once there is one; NULL: there was none. It
  * lives as long as the proxy. The caller holds the communicator's lock. */
-cuda_event_t comm_proxy_last(const comm_proxy_t *proxy);
+cuda_event_t gpurun_proxy_last(const gpurun_proxy_t *proxy);
 
-/* The same as comm_proxy_query, of an event of comm_proxy_last. Any thread. */
-coll_status_t comm_proxy_query_event(const comm_proxy_t *proxy, cuda_event_t event);
+/* The same as gpurun_proxy_query, of an event of gpurun_proxy_last. Any thread. */
+coll_status_t gpurun_proxy_query_event(const gpurun_proxy_t *proxy, cuda_event_t event);
 
 /* Whether the thread has a call to carry out, or does so. Any thread. */
-bool comm_proxy_has_jobs(comm_proxy_t *proxy);
+bool gpurun_proxy_has_jobs(gpurun_proxy_t *proxy);
 
 /* Waits for all calls that were queued, and makes the checks before a communicator is destroyed.
  * The caller holds the communicator's lock. */
-coll_status_t comm_proxy_finish(comm_proxy_t *proxy);
+coll_status_t gpurun_proxy_finish(gpurun_proxy_t *proxy);
 
 /* Ends the thread and frees all. NULL: does nothing. */
-void comm_proxy_free(comm_proxy_t *proxy);
+void gpurun_proxy_free(gpurun_proxy_t *proxy);
 
 #endif

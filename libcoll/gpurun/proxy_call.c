@@ -8,9 +8,9 @@
 #include "gpurun/proxy_state.h"
 
 typedef struct cut {
-  comm_proxy_t *proxy;
-  const comm_call_t *call;
-  comm_call_t piece; /* of the proxy, but for count and buffers */
+  gpurun_proxy_t *proxy;
+  const run_call_t *call;
+  run_call_t piece; /* of the proxy, but for count and buffers */
   size_t element_bytes;
   size_t in_blocks, out_blocks; /* of this rank */
   size_t count;                 /* elements of a piece of a block; the last one may have less */
@@ -64,7 +64,7 @@ static coll_status_t begin(void *context, size_t step, const proxy_slot_t *slot,
   COLL_TRY(
       copy(cut, stream, step, cut->in_blocks, (char *)(uintptr_t)cut->call->send, slot->in, true));
   COLL_TRY(proxy_job_create(cut->proxy, slot, 1, job));
-  comm_call_t *piece = &(*job)->calls[0];
+  run_call_t *piece = &(*job)->calls[0];
   *piece = cut->piece;
   piece->shape.count = rest < cut->count ? rest : cut->count;
   piece->send = slot->in;
@@ -80,19 +80,19 @@ static coll_status_t end(void *context, size_t step, const proxy_slot_t *slot,
 }
 
 /* The call on the proxy's communicator, out of place. */
-static comm_call_t make_piece(comm_proxy_t *proxy, const comm_call_t *call, uint64_t scalar) {
+static run_call_t make_piece(gpurun_proxy_t *proxy, const run_call_t *call, uint64_t scalar) {
   comm_traits_t traits = comm_traits_of(call->shape);
   traits.in_place = false;
   traits.reach = PLAN_REACH_USER;
-  return (comm_call_t){.kind = COMM_COLLECTIVE,
-                       .comm = proxy->host,
-                       .shape = comm_shape_make(traits, 0),
-                       .piece_of = call->shape.count,
-                       .scalar = {.value = scalar}};
+  return (run_call_t){.kind = RUN_COLLECTIVE,
+                      .comm = proxy->host,
+                      .shape = comm_shape_make(traits, 0),
+                      .piece_of = call->shape.count,
+                      .scalar = {.value = scalar}};
 }
 
-coll_status_t comm_proxy_collective(comm_proxy_t *proxy, const comm_call_t *call, uint64_t scalar,
-                                    cuda_stream_t stream) {
+coll_status_t gpurun_proxy_collective(gpurun_proxy_t *proxy, const run_call_t *call,
+                                      uint64_t scalar, cuda_stream_t stream) {
   const comm_traits_t traits = comm_traits_of(call->shape);
   const plan_shape_t shape = {
       .collective = traits.collective, .size = proxy->comm->size, .root = traits.root};

@@ -24,7 +24,7 @@ typedef struct part {
 } part_t;
 
 typedef struct exchange {
-  comm_proxy_t *proxy;
+  gpurun_proxy_t *proxy;
   const gpu_transfer_t *transfers;
   size_t count;
   size_t window; /* bytes; SIZE_MAX: messages are whole */
@@ -89,15 +89,15 @@ static void *user_address(const part_t *part) {
   return (char *)part->transfer->address + part->offset;
 }
 
-static comm_call_t make_call(comm_proxy_t *proxy, const part_t *part, const proxy_slot_t *slot) {
+static run_call_t make_call(gpurun_proxy_t *proxy, const part_t *part, const proxy_slot_t *slot) {
   const gpu_transfer_t *transfer = part->transfer;
   const comm_traits_t traits = {
       .collective = COLL_SENDRECV, .dtype = COLL_UINT8, .root = transfer->peer};
-  return (comm_call_t){.kind = transfer->sends ? COMM_SEND : COMM_RECV,
-                       .comm = proxy->host,
-                       .shape = comm_shape_make(traits, part->bytes),
-                       .send = transfer->sends ? slot->in + part->at : NULL,
-                       .recv = transfer->sends ? NULL : slot->out + part->at};
+  return (run_call_t){.kind = transfer->sends ? RUN_SEND : RUN_RECV,
+                      .comm = proxy->host,
+                      .shape = comm_shape_make(traits, part->bytes),
+                      .send = transfer->sends ? slot->in + part->at : NULL,
+                      .recv = transfer->sends ? NULL : slot->out + part->at};
 }
 
 static coll_status_t begin(void *context, size_t step, const proxy_slot_t *slot,
@@ -152,7 +152,7 @@ static coll_status_t queue_steps(exchange_t *exchange, size_t lanes[], cuda_stre
   return status;
 }
 
-static coll_status_t queue(comm_proxy_t *proxy, const gpu_transfer_t transfers[], size_t count,
+static coll_status_t queue(gpurun_proxy_t *proxy, const gpu_transfer_t transfers[], size_t count,
                            size_t window, cuda_stream_t stream) {
   exchange_t exchange = {.proxy = proxy, .transfers = transfers, .count = count, .window = window};
   size_t *lanes;
@@ -167,14 +167,14 @@ static coll_status_t queue(comm_proxy_t *proxy, const gpu_transfer_t transfers[]
 }
 
 /* The next transfer of that direction within this rank, from index i on; `count`: there is none. */
-static size_t next_own(const comm_proxy_t *proxy, const gpu_transfer_t transfers[], size_t count,
+static size_t next_own(const gpurun_proxy_t *proxy, const gpu_transfer_t transfers[], size_t count,
                        bool sends, size_t i) {
   while (i < count && (transfers[i].peer != proxy->comm->rank || transfers[i].sends != sends)) i++;
   return i;
 }
 
 /* Else the rank would wait for itself. */
-static coll_status_t check_own(const comm_proxy_t *proxy, const gpu_transfer_t transfers[],
+static coll_status_t check_own(const gpurun_proxy_t *proxy, const gpu_transfer_t transfers[],
                                size_t count) {
   size_t send = next_own(proxy, transfers, count, true, 0);
   size_t recv = next_own(proxy, transfers, count, false, 0);
@@ -188,14 +188,14 @@ static coll_status_t check_own(const comm_proxy_t *proxy, const gpu_transfer_t t
                    proxy->comm->rank);
 }
 
-coll_status_t comm_proxy_exchange(comm_proxy_t *proxy, const gpu_transfer_t transfers[],
-                                  size_t count, cuda_stream_t stream) {
+coll_status_t gpurun_proxy_exchange(gpurun_proxy_t *proxy, const gpu_transfer_t transfers[],
+                                    size_t count, cuda_stream_t stream) {
   COLL_TRY(check_own(proxy, transfers, count));
   return queue(proxy, transfers, count, SIZE_MAX, stream);
 }
 
 /* Lists the blocks that are not empty. Returns how many. */
-static size_t list_blocks(const comm_call_t *call, gpu_transfer_t transfers[]) {
+static size_t list_blocks(const run_call_t *call, gpu_transfer_t transfers[]) {
   size_t size = (size_t)call->comm->size, count = 0;
   size_t element_bytes = base_dtype_bytes(comm_traits_of(call->shape).dtype);
   for (size_t i = 0; i < 2 * size; i++) {
@@ -212,7 +212,7 @@ static size_t list_blocks(const comm_call_t *call, gpu_transfer_t transfers[]) {
   return count;
 }
 
-coll_status_t proxy_alltoallv(comm_proxy_t *proxy, const comm_call_t *call, cuda_stream_t stream) {
+coll_status_t proxy_alltoallv(gpurun_proxy_t *proxy, const run_call_t *call, cuda_stream_t stream) {
   gpu_transfer_t *transfers;
   COLL_TRY(base_alloc(2 * (size_t)proxy->comm->size, sizeof *transfers, "blocks of alltoallv",
                       (void **)&transfers));

@@ -17,7 +17,7 @@
 
 /* A thread that goes through the list. */
 typedef struct visitor {
-  comm_gpu_t *at; /* it is not freed meanwhile; NULL: at none */
+  gpurun_t *at; /* it is not freed meanwhile; NULL: at none */
   bool runs;
 } visitor_t;
 
@@ -26,7 +26,7 @@ typedef struct visitor {
  * communicator only tries to take its lock, whose holder may wait until it is gone. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t moved = PTHREAD_COND_INITIALIZER; /* a visitor is at another, or at none */
-static comm_gpu_t *first;
+static gpurun_t *first;
 static visitor_t watcher, asker;
 
 /* No call of this rank returns the failure yet, as comm_finish takes it. */
@@ -35,7 +35,7 @@ static void finish(struct coll_comm *comm, coll_status_t status, int failed_rank
   atomic_store_explicit(&comm->failure_returned, false, memory_order_relaxed);
 }
 
-void comm_gpu_finish_lost(comm_gpu_t *gpu, coll_status_t status) {
+void gpurun_finish_lost(gpurun_t *gpu, coll_status_t status) {
   char text[COMM_ERROR_BYTES];
   if (!comm_is_usable(gpu->comm)) return;
   snprintf(text, sizeof text, "%s", base_last_error());
@@ -51,7 +51,7 @@ static void finish_lost(struct coll_comm *comm, int peer) {
 }
 
 /* What a rank has sent before it left has arrived. */
-static void check_left(comm_gpu_t *gpu, int peer) {
+static void check_left(gpurun_t *gpu, int peer) {
   struct coll_comm *comm = gpu->comm;
   if (gpu->proxy != NULL) return;
   if (cuda_end_waits_in_vain(gpu->end, peer, &gpu->left)) {
@@ -64,7 +64,7 @@ static void check_left(comm_gpu_t *gpu, int peer) {
 }
 
 /* The caller holds the communicator's lock, as only then its transport may be asked. */
-static void check_peers(comm_gpu_t *gpu) {
+static void check_peers(gpurun_t *gpu) {
   struct coll_comm *comm = gpu->comm;
   for (int peer = 0; peer < comm->size && comm_is_usable(comm); peer++) {
     if (peer == comm->rank) continue;
@@ -76,7 +76,7 @@ static void check_peers(comm_gpu_t *gpu) {
 }
 
 /* Applies the time limit of calls to kernels that run. */
-static void check_time(comm_gpu_t *gpu) {
+static void check_time(gpurun_t *gpu) {
   struct coll_comm *comm = gpu->comm;
   uint64_t ended, now_ns = base_clock_now_ns();
   if (gpu->proxy != NULL || !comm_is_usable(comm)) return;
@@ -88,7 +88,7 @@ static void check_time(comm_gpu_t *gpu) {
   }
   if (comm->limits.timeout_ns == 0 || now_ns - gpu->ended_ns < comm->limits.timeout_ns) return;
   char sentence[COMM_ERROR_BYTES];
-  comm_gpu_describe_wait(gpu, now_ns - gpu->ended_ns, sentence, sizeof sentence);
+  gpurun_describe_wait(gpu, now_ns - gpu->ended_ns, sentence, sizeof sentence);
   base_fail(COLL_ERROR_TIMEOUT, "%s", sentence);
   finish(comm, COLL_ERROR_TIMEOUT, comm->rank);
 }
@@ -98,7 +98,7 @@ static void finish_mismatched(struct coll_comm *comm, const gpu_mismatch_t *foun
   int peer = (int)found->peer;
   const gpu_entry_t *own = &found->own, *theirs = &found->theirs;
   bool are_known = own->check != 0 && theirs->check != 0;
-  if (are_known && comm_gpu_places_differ(comm, found)) {
+  if (are_known && gpurun_places_differ(comm, found)) {
     /* it has set the text */
   } else if (are_known) {
     comm_fail_mismatch(comm->rank, own->number, (flight_call_t){own->words.what, own->words.count},
@@ -114,7 +114,7 @@ static void finish_mismatched(struct coll_comm *comm, const gpu_mismatch_t *foun
   finish(comm, COLL_ERROR_MISMATCH, comm->rank);
 }
 
-static void check_kernels(comm_gpu_t *gpu) {
+static void check_kernels(gpurun_t *gpu) {
   struct coll_comm *comm = gpu->comm;
   gpu_mismatch_t found;
   if (gpu->proxy != NULL || !comm_is_usable(comm) || !cuda_end_has_failed(gpu->end)) return;
@@ -144,20 +144,20 @@ static void compare_calls(struct coll_comm *comm) {
 }
 
 /* Ends the kernels of a communicator that has failed. */
-static void pass_on(comm_gpu_t *gpu) {
+static void pass_on(gpurun_t *gpu) {
   transport_reason_t reason;
-  if (gpu->comm->local->ops->aborted(gpu->comm->local, &reason)) comm_gpu_abort(gpu);
+  if (gpu->comm->local->ops->aborted(gpu->comm->local, &reason)) gpurun_abort(gpu);
 }
 
-void comm_gpu_abort(comm_gpu_t *gpu) {
+void gpurun_abort(gpurun_t *gpu) {
   if (gpu->proxy != NULL) {
-    comm_proxy_abort(gpu->proxy);
+    gpurun_proxy_abort(gpu->proxy);
   } else {
     cuda_end_abort(gpu->end);
   }
 }
 
-void comm_gpu_check(comm_gpu_t *gpu) {
+void gpurun_check(gpurun_t *gpu) {
   check_peers(gpu);
   check_kernels(gpu);
   check_time(gpu);
@@ -166,28 +166,28 @@ void comm_gpu_check(comm_gpu_t *gpu) {
 
 /* ---- the lock -------------------------------------------------------------------------------*/
 
-void comm_gpu_lend_lock(comm_gpu_t *gpu) {
+void gpurun_lend_lock(gpurun_t *gpu) {
   /* release: what the holder of the lock has written */
-  atomic_store_explicit(&gpu->loan, COMM_GPU_LENT, memory_order_release);
+  atomic_store_explicit(&gpu->loan, GPURUN_LENT, memory_order_release);
 }
 
-void comm_gpu_take_lock_back(comm_gpu_t *gpu) {
-  comm_gpu_loan_t loan = COMM_GPU_LENT;
+void gpurun_take_lock_back(gpurun_t *gpu) {
+  gpurun_loan_t loan = GPURUN_LENT;
   /* acquire: what the other thread has written meanwhile */
-  while (!atomic_compare_exchange_weak_explicit(&gpu->loan, &loan, COMM_GPU_KEPT,
+  while (!atomic_compare_exchange_weak_explicit(&gpu->loan, &loan, GPURUN_KEPT,
                                                 memory_order_acquire, memory_order_relaxed)) {
-    if (loan == COMM_GPU_BORROWED) sched_yield();
-    loan = COMM_GPU_LENT;
+    if (loan == GPURUN_BORROWED) sched_yield();
+    loan = GPURUN_LENT;
   }
 }
 
-static bool borrow(comm_gpu_t *gpu) {
-  comm_gpu_loan_t loan = COMM_GPU_LENT;
-  return atomic_compare_exchange_strong_explicit(&gpu->loan, &loan, COMM_GPU_BORROWED,
+static bool borrow(gpurun_t *gpu) {
+  gpurun_loan_t loan = GPURUN_LENT;
+  return atomic_compare_exchange_strong_explicit(&gpu->loan, &loan, GPURUN_BORROWED,
                                                  memory_order_acquire, memory_order_relaxed);
 }
 
-static void check_with_lock(comm_gpu_t *gpu) {
+static void check_with_lock(gpurun_t *gpu) {
   check_peers(gpu);
   check_kernels(gpu);
   check_time(gpu);
@@ -197,29 +197,29 @@ static void check_with_lock(comm_gpu_t *gpu) {
 
 /* A call on the host, which holds the lock, finds dead ranks itself. A launch that blocks in the
  * driver does not. */
-static void check(comm_gpu_t *gpu) {
+static void check(gpurun_t *gpu) {
   struct coll_comm *comm = gpu->comm;
   if (comm_is_usable(comm) && comm_lock_try(comm)) {
     check_with_lock(gpu);
     comm_lock_release(comm);
   } else if (comm_is_usable(comm) && borrow(gpu)) {
     check_with_lock(gpu);
-    comm_gpu_lend_lock(gpu);
+    gpurun_lend_lock(gpu);
   }
   pass_on(gpu);
-  if (gpu->proxy == NULL) comm_gpu_show_wait(gpu);
+  if (gpu->proxy == NULL) gpurun_show_wait(gpu);
 }
 
 /* ---- the driver -----------------------------------------------------------------------------*/
 
 /* The caller holds the communicator's lock. NULL: there is nothing to ask. */
-static cuda_event_t event_to_ask(const comm_gpu_t *gpu) {
+static cuda_event_t event_to_ask(const gpurun_t *gpu) {
   if (gpu->asked == gpu->queued) return NULL;
-  return gpu->proxy != NULL ? comm_proxy_last(gpu->proxy) : cuda_end_last(gpu->end);
+  return gpu->proxy != NULL ? gpurun_proxy_last(gpu->proxy) : cuda_end_last(gpu->end);
 }
 
-static coll_status_t query(const comm_gpu_t *gpu, cuda_event_t event) {
-  return gpu->proxy != NULL ? comm_proxy_query_event(gpu->proxy, event)
+static coll_status_t query(const gpurun_t *gpu, cuda_event_t event) {
+  return gpu->proxy != NULL ? gpurun_proxy_query_event(gpu->proxy, event)
                             : cuda_end_query_event(gpu->end, event);
 }
 
@@ -228,7 +228,7 @@ static coll_status_t query(const comm_gpu_t *gpu, cuda_event_t event) {
  * this process has made a call, so it is done by a thread of its own, which holds no lock
  * meanwhile: the event lives as long as the communicator is visited. What it says is dropped where
  * others hold the lock then, and asked for again in the next round. */
-static void ask(comm_gpu_t *gpu) {
+static void ask(gpurun_t *gpu) {
   struct coll_comm *comm = gpu->comm;
   if (!comm_is_usable(comm) || !comm_lock_try(comm)) return;
   cuda_event_t event = event_to_ask(gpu);
@@ -240,7 +240,7 @@ static void ask(comm_gpu_t *gpu) {
   if (status == COLL_OK) {
     gpu->asked = queued;
   } else {
-    comm_gpu_finish_lost(gpu, status);
+    gpurun_finish_lost(gpu, status);
   }
   comm_lock_release(comm);
 }
@@ -248,14 +248,14 @@ static void ask(comm_gpu_t *gpu) {
 /* ---- the threads ----------------------------------------------------------------------------*/
 
 /* Also lets go of the one before. */
-static void move_to(visitor_t *visitor, comm_gpu_t *gpu) {
+static void move_to(visitor_t *visitor, gpurun_t *gpu) {
   while (gpu != NULL && gpu->leaves) gpu = gpu->next;
   visitor->at = gpu;
   pthread_cond_broadcast(&moved);
 }
 
 /* One round. False: there are no communicators, and the thread ends. */
-static bool visit_all(visitor_t *visitor, void (*visit)(comm_gpu_t *)) {
+static bool visit_all(visitor_t *visitor, void (*visit)(gpurun_t *)) {
   pthread_mutex_lock(&lock);
   for (move_to(visitor, first); visitor->at != NULL; move_to(visitor, visitor->at->next)) {
     pthread_mutex_unlock(&lock);
@@ -290,7 +290,7 @@ static bool start(void *(*run)(void *)) {
   return runs;
 }
 
-void comm_gpu_watch_add(comm_gpu_t *gpu) {
+void gpurun_watch_add(gpurun_t *gpu) {
   pthread_mutex_lock(&lock);
   gpu->next = first;
   first = gpu;
@@ -302,11 +302,11 @@ void comm_gpu_watch_add(comm_gpu_t *gpu) {
 /* It stays in the list until no visitor is at it, so that visitors find the next one. Where the
  * driver blocks the visitor, the caller would be blocked too, as it is about to free what the
  * communicator has on that GPU. */
-void comm_gpu_watch_remove(comm_gpu_t *gpu) {
+void gpurun_watch_remove(gpurun_t *gpu) {
   pthread_mutex_lock(&lock);
   gpu->leaves = true;
   while (watcher.at == gpu || asker.at == gpu) pthread_cond_wait(&moved, &lock);
-  for (comm_gpu_t **link = &first; *link != NULL; link = &(*link)->next) {
+  for (gpurun_t **link = &first; *link != NULL; link = &(*link)->next) {
     if (*link != gpu) continue;
     *link = gpu->next;
     flight_standstill_end(&gpu->comm->local->flight->gpu_wait);

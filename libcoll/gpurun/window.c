@@ -61,7 +61,7 @@ static coll_status_t find_driver(const void *ptr, const cuda_driver_t **driver, 
 /* Makes the descriptor before any peer waits for it. */
 static coll_status_t describe(making_t *m, part_t *own) {
   const struct coll_window *window = m->window;
-  *own = (part_t){.process = comm_process_id(),
+  *own = (part_t){.process = bootstrap_process_id(),
                   .address = (uint64_t)(uintptr_t)window->ptr,
                   .bytes = window->bytes};
   if (window->bytes == 0) return COLL_OK;
@@ -120,13 +120,13 @@ static coll_status_t check_outcomes(const making_t *m) {
 
 static bool is_of_this_process(const making_t *m, int rank) {
   if (rank == m->comm->rank) return true;
-  return comm_descriptors_reach(m->comm, rank) &&
+  return gpurun_descriptors_reach(m->comm, rank) &&
          m->parts[rank].process == m->parts[m->comm->rank].process;
 }
 
 /* Whether the rank is in another process of this host, and both have memory of GPUs. */
 static bool must_import(const making_t *m, int rank) {
-  return comm_descriptors_reach(m->comm, rank) && !is_of_this_process(m, rank) &&
+  return gpurun_descriptors_reach(m->comm, rank) && !is_of_this_process(m, rank) &&
          is_of_gpu(m, rank) && m->driver != NULL;
 }
 
@@ -140,8 +140,8 @@ static coll_status_t exchange_descriptors(making_t *m) {
   pthread_mutex_lock(&comm->lock);
   m->window->number = comm->windows_made++;
   pthread_mutex_unlock(&comm->lock);
-  return comm_descriptors_exchange(comm, m->to, m->from, TAG_OF_WINDOWS + m->window->number,
-                                   m->descriptor, m->descriptors);
+  return gpurun_descriptors_exchange(comm, m->to, m->from, TAG_OF_WINDOWS + m->window->number,
+                                     m->descriptor, m->descriptors);
 }
 
 static coll_status_t map_of_gpu(making_t *m, int rank) {
@@ -199,7 +199,7 @@ static coll_status_t gather_parts(making_t *m) {
   coll_status_t own_status = describe(m, &own);
   snprintf(text, sizeof text, "%s", base_last_error());
   own.failed = own_status != COLL_OK;
-  COLL_TRY(comm_allgather(m->comm, FLIGHT_WINDOW, &own, sizeof own, m->parts));
+  COLL_TRY(run_allgather(m->comm, FLIGHT_WINDOW, &own, sizeof own, m->parts));
   COLL_TRY(fail_again(own_status, text));
   return check_parts(m);
 }
@@ -212,7 +212,7 @@ static coll_status_t make(making_t *m) {
   close_descriptors(m);
   snprintf(text, sizeof text, "%s", base_last_error());
   const int32_t own = (int32_t)own_status;
-  COLL_TRY(comm_allgather(m->comm, FLIGHT_WINDOW, &own, sizeof own, m->outcomes));
+  COLL_TRY(run_allgather(m->comm, FLIGHT_WINDOW, &own, sizeof own, m->outcomes));
   COLL_TRY(fail_again(own_status, text));
   return check_outcomes(m);
 }
@@ -260,8 +260,8 @@ static void free_making(making_t *m) {
   free(m->parts);
 }
 
-coll_status_t comm_window_create(struct coll_comm *comm, void *ptr, size_t bytes,
-                                 struct coll_window **window) {
+coll_status_t gpurun_window_create(struct coll_comm *comm, void *ptr, size_t bytes,
+                                   struct coll_window **window) {
   char text[COMM_ERROR_BYTES];
   making_t m = {.comm = comm, .descriptor = -1};
   coll_status_t status = allocate(&m);
@@ -282,7 +282,7 @@ coll_status_t comm_window_create(struct coll_comm *comm, void *ptr, size_t bytes
   pthread_mutex_lock(&comm->lock);
   m.window->next = comm->windows;
   comm->windows = m.window;
-  atomic_store_explicit(&m.window->tag, base_fork_tag + COMM_WINDOW, memory_order_release);
+  atomic_store_explicit(&m.window->tag, base_fork_tag + GPURUN_WINDOW, memory_order_release);
   pthread_mutex_unlock(&comm->lock);
   *window = m.window;
   return COLL_OK;
@@ -290,10 +290,10 @@ coll_status_t comm_window_create(struct coll_comm *comm, void *ptr, size_t bytes
 
 /* ---- later -----------------------------------------------------------------------------------*/
 
-coll_status_t comm_window_check(const struct coll_window *window, bool *inherited) {
+coll_status_t gpurun_window_check(const struct coll_window *window, bool *inherited) {
   uint64_t tag = base_handles_tag(&windows, window);
-  *inherited = base_fork_inherited(tag) == COMM_WINDOW;
-  if (*inherited || tag == base_fork_tag + COMM_WINDOW) return COLL_OK;
+  *inherited = base_fork_inherited(tag) == GPURUN_WINDOW;
+  if (*inherited || tag == base_fork_tag + GPURUN_WINDOW) return COLL_OK;
   return base_fail(
       COLL_ERROR_INVALID,
       "%p is not a window, or it was destroyed already, perhaps with its communicator: "
@@ -301,7 +301,7 @@ coll_status_t comm_window_check(const struct coll_window *window, bool *inherite
       (const void *)window);
 }
 
-coll_status_t comm_window_destroy(struct coll_window *window) {
+coll_status_t gpurun_window_destroy(struct coll_window *window) {
   struct coll_comm *comm = window->comm;
   pthread_mutex_lock(&comm->lock);
   struct coll_window **link = &comm->windows;
@@ -311,8 +311,8 @@ coll_status_t comm_window_destroy(struct coll_window *window) {
   return discard(window);
 }
 
-struct coll_window *comm_window_find(struct coll_comm *comm, const void *ptr, size_t bytes,
-                                     size_t *offset) {
+struct coll_window *gpurun_window_find(struct coll_comm *comm, const void *ptr, size_t bytes,
+                                       size_t *offset) {
   struct coll_window *found = NULL;
   pthread_mutex_lock(&comm->lock);
   for (struct coll_window *w = comm->windows; w != NULL && found == NULL; w = w->next) {
@@ -325,6 +325,6 @@ struct coll_window *comm_window_find(struct coll_comm *comm, const void *ptr, si
   return found;
 }
 
-void comm_windows_free(struct coll_comm *comm) {
-  while (comm->windows != NULL) (void)comm_window_destroy(comm->windows);
+void gpurun_windows_free(struct coll_comm *comm) {
+  while (comm->windows != NULL) (void)gpurun_window_destroy(comm->windows);
 }

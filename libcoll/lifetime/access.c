@@ -14,7 +14,7 @@ static void permit(void) {
 }
 
 /* Once, so that what the program itself permits later stays. */
-void comm_access_permit(void) {
+void lifetime_access_permit(void) {
   pthread_once(&permit_once, permit);
 }
 
@@ -36,7 +36,7 @@ static size_t large_get_min(const tune_machine_t *costs) {
   return i < TUNE_SIZES ? tune_sizes[i] : SIZE_MAX;
 }
 
-void comm_access_find(struct coll_comm *comm, const comm_access_t *access) {
+void lifetime_access_find(struct coll_comm *comm, const comm_access_t *access) {
   char why[TRANSPORT_WHY_BYTES] = "COLL_GET is off";
   transport_t *local = comm->local;
   comm->access = *access;

@@ -8,10 +8,10 @@
 
 /* Before the communicator is complete: permits the ranks that descend from the same launcher to
  * read this process's memory, where the system wants that. */
-void comm_access_permit(void);
+void lifetime_access_permit(void);
 
 /* After all ranks have connected: tries whether this rank can read its peers' memory, and with
  * `reports` prints one line about it. */
-void comm_access_find(struct coll_comm *comm, const comm_access_t *access);
+void lifetime_access_find(struct coll_comm *comm, const comm_access_t *access);
 
 #endif

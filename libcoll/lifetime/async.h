@@ -15,60 +15,61 @@
 #include "lifetime/create.h"
 #include "lifetime/split.h"
 
-typedef struct comm_async comm_async_t;
+typedef struct lifetime_async lifetime_async_t;
 
-/* Prepares a job that calls comm_create with these arguments, and its handle. The caller owns a
- * reference to the job (comm_async_release). */
-coll_status_t comm_async_create(const rendezvous_address_t *address, int rank, int size,
-                                const comm_settings_t *settings, comm_async_t **job,
-                                struct coll_comm **handle);
+/* Prepares a job that calls lifetime_create with these arguments, and its handle. The caller owns a
+ * reference to the job (lifetime_async_release). */
+coll_status_t lifetime_async_create(const rendezvous_address_t *address, int rank, int size,
+                                    const comm_settings_t *settings, lifetime_async_t **job,
+                                    struct coll_comm **handle);
 
-/* Prepares a job that splits the parent, as often as comm_async_split_add is called. */
-coll_status_t comm_async_split(struct coll_comm *parent, comm_async_t **job);
+/* Prepares a job that splits the parent, as often as lifetime_async_split_add is called. */
+coll_status_t lifetime_async_split(struct coll_comm *parent, lifetime_async_t **job);
 
 /* Adds a split to it. *handle is NULL if the color is negative. */
-coll_status_t comm_async_split_add(comm_async_t *job, int color, int key,
-                                   const comm_split_settings_t *settings,
-                                   struct coll_comm **handle);
+coll_status_t lifetime_async_split_add(lifetime_async_t *job, int color, int key,
+                                       const comm_split_settings_t *settings,
+                                       struct coll_comm **handle);
 
 /* The communicator that the job splits; NULL: it creates one. */
-struct coll_comm *comm_async_parent(const comm_async_t *job);
+struct coll_comm *lifetime_async_parent(const lifetime_async_t *job);
 
 /* Starts the job's thread. If there can be none, the job fails. in_background: the job's parent
  * cannot be used until the job is done. */
-void comm_async_start(comm_async_t *job, bool in_background);
+void lifetime_async_start(lifetime_async_t *job, bool in_background);
 
 /* Carries out the job in the calling thread. */
-void comm_async_run(comm_async_t *job);
+void lifetime_async_run(lifetime_async_t *job);
 
 /* Waits until the job is done. Returns its first failure, which becomes the thread's last error.
  * *order: its place among the failures of the process's jobs, in time. */
-coll_status_t comm_async_wait(comm_async_t *job, uint64_t *order);
+coll_status_t lifetime_async_wait(lifetime_async_t *job, uint64_t *order);
 
 /* Drops the caller's reference. */
-void comm_async_release(comm_async_t *job);
+void lifetime_async_release(lifetime_async_t *job);
 
 /* Waits for the calls made on the communicator, which takes no more, and makes the checks of
- * comm_leave; in the background, with COLL_IN_PROGRESS, if its creation did not block either. */
-coll_status_t comm_async_finalize(struct coll_comm *comm);
+ * lifetime_leave; in the background, with COLL_IN_PROGRESS, if its creation did not block either.
+ */
+coll_status_t lifetime_async_finalize(struct coll_comm *comm);
 
 /* Ends the communicator, or its creation, which then ends soon, on all ranks. `why` goes into their
  * error texts: "it called coll_comm_abort". COLL_ERROR_INVALID: it is no handle. */
-coll_status_t comm_async_abort(struct coll_comm *comm, const char *why);
+coll_status_t lifetime_async_abort(struct coll_comm *comm, const char *why);
 
 /* Waits until no job uses the handle. Aborts a creation; other jobs are waited for.
  * COLL_ERROR_INVALID: it is no handle, or it is the job's own thread that calls. */
-coll_status_t comm_async_finish(struct coll_comm *comm, const char *why);
+coll_status_t lifetime_async_finish(struct coll_comm *comm, const char *why);
 
 /* What the finalization of the communicator found, unless a call has returned it; no job uses it.
  */
-coll_status_t comm_async_unreturned(const struct coll_comm *comm);
+coll_status_t lifetime_async_unreturned(const struct coll_comm *comm);
 
 /* Makes a communicator that is ready independent of the job that made it; frees a handle that could
  * not be made, and returns NULL. Returns the communicator otherwise. No job uses it. */
-struct coll_comm *comm_async_detach(struct coll_comm *comm);
+struct coll_comm *lifetime_async_detach(struct coll_comm *comm);
 
 /* Frees a handle whose job was never started. */
-void comm_async_discard(struct coll_comm *handle);
+void lifetime_async_discard(struct coll_comm *handle);
 
 #endif

@@ -2,13 +2,13 @@
 #include "lifetime/cores.h"
 
 /* Whether the two ranks run on cores of one machine, if not on one host. */
-static bool share_cores(const comm_record_t *a, const comm_record_t *b) {
+static bool share_cores(const lifetime_record_t *a, const lifetime_record_t *b) {
   return transport_same_host(&a->name, &b->name) || (a->kernel != 0 && a->kernel == b->kernel);
 }
 
 /* The number of cores of a rank's machine that its ranks may run on: they may be bound to different
  * cores. *ranks: their number. */
-static int machine_cores(int size, const comm_record_t records[], int rank, int *ranks) {
+static int machine_cores(int size, const lifetime_record_t records[], int rank, int *ranks) {
   topo_cpus_t cpus = {0};
   *ranks = 0;
   for (int peer = 0; peer < size; peer++) {
@@ -20,7 +20,7 @@ static int machine_cores(int size, const comm_record_t records[], int rank, int 
   return count > 0 ? count : 1;
 }
 
-int comm_cores_of(int size, const comm_record_t records[], bool *own_cores) {
+int lifetime_cores_of(int size, const lifetime_record_t records[], bool *own_cores) {
   int cores = 0;
   *own_cores = true;
   for (int rank = 0; rank < size; rank++) {
@@ -34,7 +34,7 @@ int comm_cores_of(int size, const comm_record_t records[], bool *own_cores) {
   return cores;
 }
 
-bool comm_cores_are_disjoint(const topo_cpus_t *left, const topo_cpus_t *right) {
+bool lifetime_cores_are_disjoint(const topo_cpus_t *left, const topo_cpus_t *right) {
   topo_cpus_t both = *left;
   topo_cpus_add(&both, right);
   return topo_cpus_count(left) > 0 && topo_cpus_count(right) > 0 &&

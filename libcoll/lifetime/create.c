@@ -82,7 +82,7 @@ static coll_status_t assemble(transport_t *local, int cores, bool own_cores,
     local->ops->destroy(local);
     return status;
   }
-  made->lifetime = &lifetime_of_comms;
+  made->lifetime = &lifetime_table;
   made->rank = local->rank;
   made->size = local->size;
   made->local = local;
@@ -103,7 +103,7 @@ static coll_status_t assemble(transport_t *local, int cores, bool own_cores,
     status = transport_self_create(local->rank, local->size, local->slot_bytes, &made->self);
   }
   if (status != COLL_OK) {
-    comm_destroy(made);
+    lifetime_destroy(made);
     return status;
   }
   for (int rank = 0; rank < made->size; rank++) {
@@ -120,13 +120,13 @@ static coll_status_t assemble(transport_t *local, int cores, bool own_cores,
   return COLL_OK;
 }
 
-void comm_destroy(struct coll_comm *comm) {
+void lifetime_destroy(struct coll_comm *comm) {
   comm_process_remove(comm);
-  comm_progress_set(comm, NULL, NULL);
-  comm_windows_free(comm);
+  run_progress_set(comm, NULL, NULL);
+  gpurun_windows_free(comm);
   bool is_handle = comm_is_handle(comm);
   if (!is_handle) comm_set_state(comm, COMM_NONE);
-  comm_gpu_free(comm);
+  gpurun_free(comm);
   comm_plans_free(comm);
   comm_pairs_free(comm);
   topo_layout_free(comm->layout);
@@ -149,17 +149,17 @@ void comm_destroy(struct coll_comm *comm) {
   base_handles_free(&comm_handles, comm);
 }
 
-static bool share_process(const comm_record_t *a, const comm_record_t *b) {
+static bool share_process(const lifetime_record_t *a, const lifetime_record_t *b) {
   return a->pid == b->pid && a->process == b->process;
 }
 
-static int count_of_process(int size, const comm_record_t records[], int rank) {
+static int count_of_process(int size, const lifetime_record_t records[], int rank) {
   int count = 0;
   for (int peer = 0; peer < size; peer++) count += share_process(&records[peer], &records[rank]);
   return count;
 }
 
-static void note_peers(struct coll_comm *comm, const comm_record_t records[]) {
+static void note_peers(struct coll_comm *comm, const lifetime_record_t records[]) {
   comm->one_pid_space = true;
   for (int peer = 0; peer < comm->size; peer++) {
     uint64_t space = records[peer].pid_space;
@@ -170,29 +170,29 @@ static void note_peers(struct coll_comm *comm, const comm_record_t records[]) {
   }
 }
 
-coll_status_t comm_listen(const transport_settings_t *settings, transport_listener_t *listener,
-                          comm_record_t *record) {
+coll_status_t lifetime_listen(const transport_settings_t *settings, transport_listener_t *listener,
+                              lifetime_record_t *record) {
   memset(record, 0, sizeof *record);
   record->pid = (int32_t)getpid();
-  record->started = comm_peer_process_own();
-  record->process = comm_process_number();
+  record->started = bootstrap_process_own();
+  record->process = bootstrap_process_number();
   record->pid_space = flight_pid_space();
   record->kernel = topo_host_kernel();
   record->cpus = topo_cpus_own();
-  comm_access_permit();
+  lifetime_access_permit();
   return transport_listen(settings, listener, &record->name);
 }
 
-comm_session_t comm_session_of(uint64_t number, const base_secret_t *secret) {
-  return (comm_session_t){
+lifetime_session_t lifetime_session_of(uint64_t number, const base_secret_t *secret) {
+  return (lifetime_session_t){
       .number = number,
       .secret = base_secret_derive(secret, "communicator", &number, sizeof number)};
 }
 
-coll_status_t comm_connect(transport_listener_t *listener, int rank, int size,
-                           const comm_record_t records[], const comm_session_t *session,
-                           uint64_t deadline_ns, const transport_watch_t *watch,
-                           struct coll_comm **comm) {
+coll_status_t lifetime_connect(transport_listener_t *listener, int rank, int size,
+                               const lifetime_record_t records[], const lifetime_session_t *session,
+                               uint64_t deadline_ns, const transport_watch_t *watch,
+                               struct coll_comm **comm) {
   transport_t *local;
   struct coll_comm *made = *comm;
   bool own_cores;
@@ -216,18 +216,18 @@ coll_status_t comm_connect(transport_listener_t *listener, int rank, int size,
   status = transport_connect(listener, &group, &local);
   free(names);
   if (status != COLL_OK) return status;
-  int cores = comm_cores_of(size, records, &own_cores);
+  int cores = lifetime_cores_of(size, records, &own_cores);
   COLL_TRY(assemble(local, cores, own_cores, &records[0].costs, &made));
   note_peers(made, records);
   made->secret = session->secret;
   made->reproducible = records[rank].agreed.reproducible != 0;
-  made->bound = comm_cores_are_disjoint(&records[0].cpus, &records[size - 1].cpus);
+  made->bound = lifetime_cores_are_disjoint(&records[0].cpus, &records[size - 1].cpus);
   *comm = made;
   return COLL_OK;
 }
 
 /* All ranks compare all records, so all find the same two ranks. */
-static coll_status_t check_agreed(int rank, int size, const comm_record_t records[]) {
+static coll_status_t check_agreed(int rank, int size, const lifetime_record_t records[]) {
   for (int peer = 1; peer < size; peer++) {
     COLL_TRY(comm_agreed_compare(rank, 0, &records[0].agreed, peer, &records[peer].agreed));
   }
@@ -242,15 +242,15 @@ static coll_status_t check_link(void *context) {
 
 /* Connects, and waits until all other ranks have connected. */
 static coll_status_t connect_joined(rendezvous_link_t *link, transport_listener_t *listener,
-                                    int rank, int size, const comm_record_t records[],
-                                    const comm_session_t *session, uint64_t timeout_ns,
+                                    int rank, int size, const lifetime_record_t records[],
+                                    const lifetime_session_t *session, uint64_t timeout_ns,
                                     struct coll_comm **comm) {
   uint64_t deadline_ns = base_clock_now_ns() + timeout_ns;
   const transport_watch_t watch = {.fd = link->fd, .check = check_link, .context = link};
   struct coll_comm *made = *comm;
   coll_status_t own = check_agreed(rank, size, records);
   if (own == COLL_OK) {
-    own = comm_connect(listener, rank, size, records, session, deadline_ns, &watch, &made);
+    own = lifetime_connect(listener, rank, size, records, session, deadline_ns, &watch, &made);
   } else {
     transport_listener_close(listener);
   }
@@ -263,14 +263,15 @@ static coll_status_t connect_joined(rendezvous_link_t *link, transport_listener_
     bool cancelled = base_cancel_is_requested();
     comm_abort(made, failed_rank,
                cancelled ? base_cancel_why() : "it failed while the communicator was created");
-    comm_destroy(made);
+    lifetime_destroy(made);
   }
   return own == COLL_ERROR_MISMATCH ? check_agreed(rank, size, records) : status;
 }
 
 static coll_status_t join(const rendezvous_address_t *address, int rank, int size,
-                          uint64_t timeout_ns, transport_listener_t *listener, comm_record_t *own,
-                          comm_record_t records[], struct coll_comm **comm) {
+                          uint64_t timeout_ns, transport_listener_t *listener,
+                          lifetime_record_t *own, lifetime_record_t records[],
+                          struct coll_comm **comm) {
   uint64_t number;
   rendezvous_link_t link;
   const rendezvous_rank_t caller = {
@@ -281,13 +282,13 @@ static coll_status_t join(const rendezvous_address_t *address, int rank, int siz
     transport_listener_close(listener);
     return status;
   }
-  const comm_session_t session = comm_session_of(number, &address->secret);
+  const lifetime_session_t session = lifetime_session_of(number, &address->secret);
   return connect_joined(&link, listener, rank, size, records, &session, timeout_ns, comm);
 }
 
 /* All ranks use the costs of rank 0. */
-coll_status_t comm_costs_of(const comm_settings_t *settings, int rank, int size,
-                            tune_machine_t *costs) {
+coll_status_t lifetime_costs_of(const comm_settings_t *settings, int rank, int size,
+                                tune_machine_t *costs) {
   *costs = tune_machine_builtin;
   return rank == 0 && size > 1 && settings->measure != NULL ? settings->measure(costs) : COLL_OK;
 }
@@ -297,15 +298,15 @@ static coll_status_t prepare(int rank, int size, const comm_settings_t *settings
                              tune_machine_t *costs, topo_layout_t **layout) {
   COLL_TRY(comm_algorithms_check_all(settings->inherited.algorithms, size,
                                      settings->agreed.reproducible != 0));
-  COLL_TRY(comm_costs_of(settings, rank, size, costs));
+  COLL_TRY(lifetime_costs_of(settings, rank, size, costs));
   COLL_TRY(comm_quiesce(rank, settings->timeout_ns));
-  return comm_placement_read(settings->topo_file, settings->topo_map, rank, size, layout);
+  return lifetime_placement_read(settings->topo_file, settings->topo_map, rank, size, layout);
 }
 
 /* The rank does not join. If that is because it was cancelled, the others must not wait for it. */
 static void announce_failure(const rendezvous_address_t *address, int rank, int size,
                              uint64_t timeout_ns) {
-  static const comm_record_t none;
+  static const lifetime_record_t none;
   const rendezvous_rank_t caller = {
       .rank = rank, .size = size, .record = &none, .record_bytes = sizeof none};
   if (address == NULL || !base_cancel_is_requested()) return;
@@ -314,28 +315,28 @@ static void announce_failure(const rendezvous_address_t *address, int rank, int 
 
 /* What is left when all ranks have connected on the host. Takes over *layout. Destroys the
  * communicator if it fails: the other ranks have theirs. */
-static coll_status_t complete(struct coll_comm *comm, const comm_record_t records[],
+static coll_status_t complete(struct coll_comm *comm, const lifetime_record_t records[],
                               const comm_settings_t *settings, topo_layout_t **layout) {
   bool all_on_gpus = true;
   comm->limits = settings->limits;
   comm->inherited = settings->inherited;
   comm_algorithms_apply(comm);
-  coll_status_t status = comm_placement_of_records(comm->size, records, layout);
+  coll_status_t status = lifetime_placement_of_records(comm->size, records, layout);
   if (status == COLL_OK) {
-    status = comm_placement_set(comm, *layout, settings->topo_paced);
+    status = lifetime_placement_set(comm, *layout, settings->topo_paced);
     *layout = NULL;
   }
   if (status != COLL_OK) {
     comm_abort(comm, comm->rank, base_last_error());
-    comm_destroy(comm);
+    lifetime_destroy(comm);
     return status;
   }
-  comm_access_find(comm, &settings->access);
-  comm_placement_report(comm);
+  lifetime_access_find(comm, &settings->access);
+  lifetime_placement_report(comm);
   for (int i = 0; i < comm->size; i++) all_on_gpus = all_on_gpus && records[i].has_gpu;
   if (!all_on_gpus) return COLL_OK;
-  status = comm_gpu_connect_created(&comm, &settings->device, 1, settings->timeout_ns);
-  if (status != COLL_OK) comm_destroy(comm);
+  status = gpurun_connect_created(&comm, &settings->device, 1, settings->timeout_ns);
+  if (status != COLL_OK) lifetime_destroy(comm);
   return status;
 }
 
@@ -356,9 +357,9 @@ static coll_status_t await_address(const rendezvous_address_t *address, int rank
   return rendezvous_await_addresses(who, interfaces, base_clock_now_ns() + settings->timeout_ns);
 }
 
-coll_status_t comm_create(const rendezvous_address_t *address, int rank, int size,
-                          const comm_settings_t *settings, struct coll_comm **comm) {
-  comm_record_t own, *records = NULL;
+coll_status_t lifetime_create(const rendezvous_address_t *address, int rank, int size,
+                              const comm_settings_t *settings, struct coll_comm **comm) {
+  lifetime_record_t own, *records = NULL;
   topo_layout_t *layout;
   tune_machine_t costs;
   transport_listener_t listener;
@@ -370,18 +371,18 @@ coll_status_t comm_create(const rendezvous_address_t *address, int rank, int siz
   status = base_alloc((size_t)size, sizeof *records, "records of ranks", (void **)&records);
   if (status == COLL_OK) status = await_address(address, rank, settings);
   if (status == COLL_OK) {
-    status = comm_listen(&settings->inherited.transport, &listener, &own);
+    status = lifetime_listen(&settings->inherited.transport, &listener, &own);
   }
   if (status != COLL_OK) goto free_records;
   own.agreed = settings->agreed;
-  own.agreed.layout = comm_placement_digest(layout, settings->topo_paced);
+  own.agreed.layout = lifetime_placement_digest(layout, settings->topo_paced);
   own.costs = costs;
-  own.home = comm_placement_home(settings->topo_file);
+  own.home = lifetime_placement_home(settings->topo_file);
   own.has_gpu = settings->device != CUDA_NO_DEVICE;
   if (address == NULL) {
-    const comm_session_t alone = {0};
+    const lifetime_session_t alone = {0};
     records[0] = own;
-    status = comm_connect(&listener, rank, size, records, &alone, UINT64_MAX, NULL, comm);
+    status = lifetime_connect(&listener, rank, size, records, &alone, UINT64_MAX, NULL, comm);
   } else {
     status = join(address, rank, size, settings->timeout_ns, &listener, &own, records, comm);
   }
@@ -399,7 +400,7 @@ static coll_status_t assemble_all(transport_t *const ends[], int size, int cores
     coll_status_t status = assemble(ends[rank], cores, size <= cores, costs, &made[rank]);
     if (status != COLL_OK) {
       for (int left = rank + 1; left < size; left++) ends[left]->ops->destroy(ends[left]);
-      while (rank > 0) comm_destroy(made[--rank]);
+      while (rank > 0) lifetime_destroy(made[--rank]);
       return status;
     }
     made[rank]->one_pid_space = true;
@@ -416,15 +417,16 @@ static coll_status_t place_all(int size, const comm_settings_t *settings,
   coll_status_t status = COLL_OK;
   for (int rank = 0; rank < size && status == COLL_OK; rank++) {
     topo_layout_t *layout;
-    status = comm_placement_read(settings->topo_file, settings->topo_map, rank, size, &layout);
-    if (status == COLL_OK) status = comm_placement_set(made[rank], layout, settings->topo_paced);
+    status = lifetime_placement_read(settings->topo_file, settings->topo_map, rank, size, &layout);
+    if (status == COLL_OK)
+      status = lifetime_placement_set(made[rank], layout, settings->topo_paced);
   }
-  for (int rank = 0; rank < size && status != COLL_OK; rank++) comm_destroy(made[rank]);
+  for (int rank = 0; rank < size && status != COLL_OK; rank++) lifetime_destroy(made[rank]);
   return status;
 }
 
-coll_status_t comm_create_local(int size, int cores, const comm_settings_t *settings,
-                                const tune_machine_t *costs, struct coll_comm *comms[]) {
+coll_status_t lifetime_create_local(int size, int cores, const comm_settings_t *settings,
+                                    const tune_machine_t *costs, struct coll_comm *comms[]) {
   size_t count = (size_t)size;
   transport_t **ends = NULL;
   struct coll_comm **made = NULL;

@@ -6,6 +6,6 @@
 
 #include "comm/comm.h"
 
-extern const comm_lifetime_t lifetime_of_comms;
+extern const comm_lifetime_t lifetime_table;
 
 #endif

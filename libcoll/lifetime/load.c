@@ -194,7 +194,7 @@ static coll_status_t compare(const struct coll_comm *comm, const char *path,
 /* Tells all ranks what this one has read; *agreed: what rank 0 has. */
 static coll_status_t agree(struct coll_comm *comm, const char *path, const reading_t *own,
                            reading_t readings[], reading_t *agreed) {
-  COLL_TRY(comm_allgather(comm, FLIGHT_PLAN_LOAD, own, sizeof *own, readings));
+  COLL_TRY(run_allgather(comm, FLIGHT_PLAN_LOAD, own, sizeof *own, readings));
   if (!own->failed) COLL_TRY(compare(comm, path, readings));
   *agreed = readings[0];
   return COLL_OK;

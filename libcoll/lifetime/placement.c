@@ -17,8 +17,8 @@
 #include "topo/sysfs.h"
 #include "transport/paced/paced.h"
 
-coll_status_t comm_placement_read(const char *file_name, topo_map_t map, int rank, int size,
-                                  topo_layout_t **layout) {
+coll_status_t lifetime_placement_read(const char *file_name, topo_map_t map, int rank, int size,
+                                      topo_layout_t **layout) {
   topo_graph_t *graph;
   topo_placement_t placement;
   *layout = NULL;
@@ -38,14 +38,14 @@ coll_status_t comm_placement_read(const char *file_name, topo_map_t map, int ran
   return status;
 }
 
-topo_home_t comm_placement_home(const char *file_name) {
+topo_home_t lifetime_placement_home(const char *file_name) {
   if (file_name[0] != '\0') return (topo_home_t){TOPO_HOME_NONE, TOPO_HOME_NONE};
   const topo_cpus_t cpus = topo_cpus_own();
   return topo_home_of(TOPO_SYSFS, &cpus);
 }
 
 /* host_of: the lowest rank of a rank's host. Returns the number of hosts. */
-static int32_t find_hosts(int size, const comm_record_t *records, int32_t host_of[]) {
+static int32_t find_hosts(int size, const lifetime_record_t *records, int32_t host_of[]) {
   int32_t hosts = 0;
   for (int32_t rank = 0; rank < size; rank++) {
     int32_t first = 0;
@@ -60,7 +60,7 @@ static int32_t find_hosts(int size, const comm_record_t *records, int32_t host_o
 #define VIRTUAL_MEGABITS 10000
 
 /* Whether all hosts are containers of one machine. */
-static bool is_one_machine(int size, const comm_record_t *records) {
+static bool is_one_machine(int size, const lifetime_record_t *records) {
   int rank = 0;
   while (rank < size && records[rank].kernel != 0 && records[rank].kernel == records[0].kernel) {
     rank++;
@@ -69,7 +69,7 @@ static bool is_one_machine(int size, const comm_record_t *records) {
 }
 
 /* The links between the hosts, as far as ranks know them. */
-static coll_status_t set_links(int size, const comm_record_t *records, const int32_t host_of[],
+static coll_status_t set_links(int size, const lifetime_record_t *records, const int32_t host_of[],
                                topo_layout_t *layout) {
   double *speeds;
   bool one_machine = is_one_machine(size, records);
@@ -84,7 +84,7 @@ static coll_status_t set_links(int size, const comm_record_t *records, const int
   return status;
 }
 
-static coll_status_t set_hosts(int size, const comm_record_t *records, const int32_t host_of[],
+static coll_status_t set_hosts(int size, const lifetime_record_t *records, const int32_t host_of[],
                                topo_layout_t **layout) {
   topo_layout_t *made;
   COLL_TRY(topo_layout_create(size, &made));
@@ -95,7 +95,7 @@ static coll_status_t set_hosts(int size, const comm_record_t *records, const int
   return status;
 }
 
-static coll_status_t set_homes(int size, const comm_record_t *records, topo_layout_t **layout) {
+static coll_status_t set_homes(int size, const lifetime_record_t *records, topo_layout_t **layout) {
   topo_home_t *homes;
   COLL_TRY(base_alloc((size_t)size, sizeof *homes, "homes of ranks", (void **)&homes));
   for (int rank = 0; rank < size; rank++) homes[rank] = records[rank].home;
@@ -106,7 +106,7 @@ static coll_status_t set_homes(int size, const comm_record_t *records, topo_layo
 
 /* domain_of: the lowest rank that shares memory with a rank, and does so in the layout too. Returns
  * whether all ranks do. */
-static bool find_domains(int size, const comm_record_t *records, const topo_layout_t *layout,
+static bool find_domains(int size, const lifetime_record_t *records, const topo_layout_t *layout,
                          int32_t domain_of[]) {
   bool all = true;
   for (int32_t rank = 0; rank < size; rank++) {
@@ -122,7 +122,7 @@ static bool find_domains(int size, const comm_record_t *records, const topo_layo
 }
 
 /* From the file's layout, if there is one, or the hosts or homes of the ranks. */
-static coll_status_t place(int size, const comm_record_t *records, int32_t scratch[],
+static coll_status_t place(int size, const lifetime_record_t *records, int32_t scratch[],
                            topo_layout_t **layout) {
   if (*layout == NULL) {
     bool is_one_host = find_hosts(size, records, scratch) == 1;
@@ -134,8 +134,8 @@ static coll_status_t place(int size, const comm_record_t *records, int32_t scrat
   return topo_layout_set_domains(*layout, scratch);
 }
 
-coll_status_t comm_placement_of_records(int size, const comm_record_t *records,
-                                        topo_layout_t **layout) {
+coll_status_t lifetime_placement_of_records(int size, const lifetime_record_t *records,
+                                            topo_layout_t **layout) {
   int32_t *scratch;
   if (size == 1) return COLL_OK;
   COLL_TRY(base_alloc((size_t)size, sizeof *scratch, "groups of ranks", (void **)&scratch));
@@ -154,7 +154,7 @@ static void describe(const topo_layout_t *layout, char *text, size_t bytes) {
   }
 }
 
-void comm_placement_report(const struct coll_comm *comm) {
+void lifetime_placement_report(const struct coll_comm *comm) {
   topo_graph_t *graph;
   bool was_cached;
   char machine[TOPO_SUMMARY_BYTES], groups[128];
@@ -201,7 +201,7 @@ static coll_status_t set_unmapped(int size, topo_layout_t **layout) {
   return status;
 }
 
-coll_status_t comm_placement_set(struct coll_comm *comm, topo_layout_t *layout, bool paced) {
+coll_status_t lifetime_placement_set(struct coll_comm *comm, topo_layout_t *layout, bool paced) {
   coll_status_t status = COLL_OK;
   if (!comm->local->maps && comm->size > 1) status = set_unmapped(comm->size, &layout);
   comm->layout = layout;
@@ -211,7 +211,7 @@ coll_status_t comm_placement_set(struct coll_comm *comm, topo_layout_t *layout, 
   return paced && comm->size > 1 ? pace(comm) : COLL_OK;
 }
 
-uint64_t comm_placement_digest(const topo_layout_t *layout, bool paced) {
+uint64_t lifetime_placement_digest(const topo_layout_t *layout, bool paced) {
   uint64_t digest = topo_layout_digest(layout);
   return paced ? base_digest_fold(digest, 1) : digest;
 }

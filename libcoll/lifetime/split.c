@@ -30,7 +30,7 @@ typedef struct request {
   int32_t rank;   /* in the parent */
   int32_t failed; /* this rank cannot take part, so no rank gets a child */
   uint64_t session;
-  comm_record_t record;
+  lifetime_record_t record;
 } request_t;
 
 /* For qsort, within a color: by key, then by rank in the parent. */
@@ -88,12 +88,12 @@ static coll_status_t make_request(const struct coll_comm *parent,
   if (getrandom(&own->session, sizeof own->session, 0) != (ssize_t)sizeof own->session) {
     return base_fail_errno(COLL_ERROR_SYSTEM, "no random number for a communicator");
   }
-  COLL_TRY(comm_listen(&settings->inherited.transport, listener, &own->record));
+  COLL_TRY(lifetime_listen(&settings->inherited.transport, listener, &own->record));
   own->record.costs = parent->costs;
   own->record.has_gpu = settings->device != CUDA_NO_DEVICE;
   own->record.agreed.reproducible = parent->reproducible;
   own->record.agreed.algorithms = comm_algorithms_digest(settings->inherited.algorithms);
-  own->record.agreed.layout = comm_placement_digest(parent->layout, parent->paced);
+  own->record.agreed.layout = lifetime_placement_digest(parent->layout, parent->paced);
   return COLL_OK;
 }
 
@@ -169,7 +169,7 @@ static coll_status_t layout_of(const struct coll_comm *parent, const request_t m
 static coll_status_t connect_members(transport_listener_t *listener, const request_t members[],
                                      int count, health_t *health, struct coll_comm **child) {
   const transport_watch_t watch = {.fd = -1, .check = check_parent, .context = health};
-  comm_record_t *records = NULL;
+  lifetime_record_t *records = NULL;
   topo_layout_t *layout = NULL;
   int rank = 0;
   coll_status_t status = layout_of(health->parent, members, count, &layout);
@@ -186,14 +186,15 @@ static coll_status_t connect_members(transport_listener_t *listener, const reque
     if (members[i].rank == health->parent->rank) rank = i;
   }
   uint64_t deadline_ns = base_clock_now_ns() + health->settings->timeout_ns;
-  const comm_session_t session = comm_session_of(members[0].session, &health->parent->secret);
-  status = comm_connect(listener, rank, count, records, &session, deadline_ns, &watch, child);
+  const lifetime_session_t session =
+      lifetime_session_of(members[0].session, &health->parent->secret);
+  status = lifetime_connect(listener, rank, count, records, &session, deadline_ns, &watch, child);
   if (status == COLL_OK) {
     (*child)->limits = health->settings->limits;
     (*child)->inherited = health->settings->inherited;
     comm_algorithms_apply(*child);
-    status = comm_placement_set(*child, layout, health->parent->paced);
-    if (status != COLL_OK) comm_destroy(*child);
+    status = lifetime_placement_set(*child, layout, health->parent->paced);
+    if (status != COLL_OK) lifetime_destroy(*child);
   } else {
     topo_layout_free(layout);
   }
@@ -205,9 +206,9 @@ static coll_status_t connect_members(transport_listener_t *listener, const reque
 /* What is left when all ranks of the parent have connected on the host. */
 static coll_status_t complete(struct coll_comm *made, const struct coll_comm *parent,
                               const comm_split_settings_t *settings, bool all_on_gpus) {
-  comm_access_find(made, &parent->access);
+  lifetime_access_find(made, &parent->access);
   if (!all_on_gpus) return COLL_OK;
-  return comm_gpu_connect_created(&made, &settings->device, 1, settings->timeout_ns);
+  return gpurun_connect_created(&made, &settings->device, 1, settings->timeout_ns);
 }
 
 /* Whether this rank's color may have its settings: its ranks, whose settings agree, all find the
@@ -221,7 +222,7 @@ static coll_status_t check_members(const struct coll_comm *parent, int count,
  * check_members said. all: room for a byte of each rank. */
 static coll_status_t exchange_refusals(struct coll_comm *parent, bool refused, char all[]) {
   const char own = refused;
-  COLL_TRY(comm_allgather(parent, FLIGHT_SPLIT, &own, sizeof own, all));
+  COLL_TRY(run_allgather(parent, FLIGHT_SPLIT, &own, sizeof own, all));
   for (int rank = 0; rank < parent->size && !refused; rank++) {
     if (all[rank] != 0) return fail_of_other(parent, rank);
   }
@@ -256,13 +257,13 @@ static coll_status_t make_child(struct coll_comm *parent, transport_listener_t *
   if (status == COLL_OK) {
     *child = made;
   } else if (made != NULL) {
-    comm_destroy(made);
+    lifetime_destroy(made);
   }
   return status;
 }
 
-coll_status_t comm_split(struct coll_comm *parent, int color, int key,
-                         const comm_split_settings_t *settings, struct coll_comm **child) {
+coll_status_t lifetime_split(struct coll_comm *parent, int color, int key,
+                             const comm_split_settings_t *settings, struct coll_comm **child) {
   transport_listener_t listener = transport_listener_none();
   request_t *requests = NULL, own = {.color = color, .key = key, .rank = parent->rank};
   coll_status_t status =
@@ -273,7 +274,7 @@ coll_status_t comm_split(struct coll_comm *parent, int color, int key,
   }
   coll_status_t own_status = make_request(parent, settings, &listener, &own);
   own.failed = own_status != COLL_OK;
-  status = comm_allgather(parent, FLIGHT_SPLIT, &own, sizeof own, requests);
+  status = run_allgather(parent, FLIGHT_SPLIT, &own, sizeof own, requests);
   if (status == COLL_OK) status = own_status;
   if (status == COLL_OK) status = check_all_can(parent, requests);
   if (status == COLL_OK) status = check_agreed(parent, requests);

@@ -6,9 +6,9 @@
 
 #include "comm/settings.h"
 
-/* Collective over the parent's ranks. *child is in and out, as in comm_create; it becomes NULL on a
- * rank with a negative color. */
-coll_status_t comm_split(struct coll_comm *parent, int color, int key,
-                         const comm_split_settings_t *settings, struct coll_comm **child);
+/* Collective over the parent's ranks. *child is in and out, as in lifetime_create; it becomes NULL
+ * on a rank with a negative color. */
+coll_status_t lifetime_split(struct coll_comm *parent, int color, int key,
+                             const comm_split_settings_t *settings, struct coll_comm **child);
 
 #endif

@@ -6,7 +6,7 @@
 
 /* Gathers `bytes` from each rank into all[size * bytes]. Every rank calls it; it is numbered and
  * reported as a call of the verb (FLIGHT_SPLIT, FLIGHT_PLAN_LOAD). Fails as a collective does. */
-coll_status_t comm_allgather(struct coll_comm *comm, int verb, const void *own, size_t bytes,
-                             void *all);
+coll_status_t run_allgather(struct coll_comm *comm, int verb, const void *own, size_t bytes,
+                            void *all);
 
 #endif

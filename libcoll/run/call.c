@@ -5,7 +5,7 @@
 
 #include "run/coalesce.h"
 
-void comm_call_blocks(const comm_call_t *call, engine_blocks_t *input, engine_blocks_t *output) {
+void run_call_blocks(const run_call_t *call, engine_blocks_t *input, engine_blocks_t *output) {
   const comm_traits_t traits = comm_traits_of(call->shape);
   const size_t *blocks = call->blocks;
   size_t size = (size_t)call->comm->size;
@@ -19,7 +19,7 @@ void comm_call_blocks(const comm_call_t *call, engine_blocks_t *input, engine_bl
   *output = traits.collective == COLL_GATHERV ? all : own;
 }
 
-void comm_call_free_owned(const comm_call_t *call) {
+void run_call_free_owned(const run_call_t *call) {
   if (call->coalesced != NULL) free(call->coalesced->memory);
   free(call->coalesced);
   free(call->blocks);

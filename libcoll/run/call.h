@@ -8,10 +8,10 @@
 #include "engine/call.h"
 #include "run/join.h"
 
-typedef enum comm_call_kind { COMM_COLLECTIVE, COMM_SEND, COMM_RECV } comm_call_kind_t;
+typedef enum run_call_kind { RUN_COLLECTIVE, RUN_SEND, RUN_RECV } run_call_kind_t;
 
-typedef struct comm_call {
-  comm_call_kind_t kind;
+typedef struct run_call {
+  run_call_kind_t kind;
   int part_of; /* it is the allgather of a call of this verb (FLIGHT_SPLIT ...); 0: of none */
   struct coll_comm *comm;
   comm_shape_t shape; /* of reach USER */
@@ -22,13 +22,13 @@ typedef struct comm_call {
                   [size] each. If blocks are not COMM_BLOCKS_EVEN: of allgatherv and
                   reduce_scatterv, of all blocks, [size] each; at the root of gatherv and scatterv,
                   of its own block, [1] each, then of all, [size] each. Otherwise NULL */
-  struct comm_coalesced
-      *coalesced;    /* the calls that this call replaces (coalesce.h), owned; or NULL */
-  size_t piece_of;   /* the count of the call of which it is a piece; 0: of none */
-  comm_join_t *join; /* of the streams that its communicator's calls in the group name; or NULL */
-  bool continues;    /* another collective of its communicator follows in its group */
+  struct run_coalesced
+      *coalesced;   /* the calls that this call replaces (coalesce.h), owned; or NULL */
+  size_t piece_of;  /* the count of the call of which it is a piece; 0: of none */
+  run_join_t *join; /* of the streams that its communicator's calls in the group name; or NULL */
+  bool continues;   /* another collective of its communicator follows in its group */
   comm_scalar_t scalar; /* of a premul-sum */
-} comm_call_t;
+} run_call_t;
 
 /* Whether the blocks lie one behind the other in the order of ranks. */
 static inline bool comm_blocks_are_packed(const size_t counts[], const size_t offsets[], int size) {
@@ -41,13 +41,13 @@ static inline bool comm_blocks_are_packed(const size_t counts[], const size_t of
 }
 
 /* Of a call whose sizes pairs of ranks know. */
-void comm_call_blocks(const comm_call_t *call, engine_blocks_t *input, engine_blocks_t *output);
+void run_call_blocks(const run_call_t *call, engine_blocks_t *input, engine_blocks_t *output);
 
-void comm_call_free_owned(const comm_call_t *call);
+void run_call_free_owned(const run_call_t *call);
 
 /* Frees what the call owns. */
-static inline void comm_call_free(const comm_call_t *call) {
-  if (call->blocks != NULL || call->coalesced != NULL) comm_call_free_owned(call);
+static inline void run_call_free(const run_call_t *call) {
+  if (call->blocks != NULL || call->coalesced != NULL) run_call_free_owned(call);
 }
 
 #endif

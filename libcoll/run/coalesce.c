@@ -13,52 +13,52 @@
 #define COALESCED_BYTES_MAX ((size_t)8 << 10) /* fits one small message */
 #define COALESCED_CALLS_MAX 256
 
-static size_t bytes_of(const comm_call_t *call) {
+static size_t bytes_of(const run_call_t *call) {
   return call->shape.count * base_dtype_bytes(comm_traits_of(call->shape).dtype);
 }
 
-static bool can_coalesce(const comm_call_t *call) {
+static bool can_coalesce(const run_call_t *call) {
   const comm_traits_t traits = comm_traits_of(call->shape);
   bool one_block = traits.collective == COLL_ALLREDUCE || traits.collective == COLL_REDUCE ||
                    traits.collective == COLL_BROADCAST;
-  return call->kind == COMM_COLLECTIVE && one_block && traits.op != COMM_PREMUL &&
+  return call->kind == RUN_COLLECTIVE && one_block && traits.op != COMM_PREMUL &&
          call->shape.count > 0 && bytes_of(call) < COALESCED_BYTES_MAX;
 }
 
 /* The traits of the coalesced call. Its buffers are not in place, and no peer may map them: they
  * are freed with the call, also if it fails. */
-static uint64_t coalesced_traits(const comm_call_t *call) {
+static uint64_t coalesced_traits(const run_call_t *call) {
   comm_traits_t traits = comm_traits_of(call->shape);
   traits.in_place = false;
   traits.reach = PLAN_REACH_SCRATCH;
   return comm_traits_pack(traits);
 }
 
-static bool are_compatible(const comm_call_t *a, const comm_call_t *b) {
+static bool are_compatible(const run_call_t *a, const run_call_t *b) {
   return a->comm == b->comm && coalesced_traits(a) == coalesced_traits(b);
 }
 
 /* The calls of a group that one coalesced call replaces, by their indices in the group. */
 typedef struct selection {
-  const comm_call_t *calls;
+  const run_call_t *calls;
   size_t indices[COALESCED_CALLS_MAX];
   size_t count;
 } selection_t;
 
-static const comm_call_t *selected_call(const selection_t *selection, size_t i) {
+static const run_call_t *selected_call(const selection_t *selection, size_t i) {
   return &selection->calls[selection->indices[i]];
 }
 
 /* Selects the call at `first` and the collectives that follow it on its communicator, up to the
  * first incompatible one. Sends, receives and calls on other communicators may lie between and are
  * skipped: they differ from rank to rank. */
-static selection_t select_calls(const comm_call_t calls[], size_t count, size_t first) {
+static selection_t select_calls(const run_call_t calls[], size_t count, size_t first) {
   selection_t selection = {.calls = calls, .indices = {first}, .count = 1};
   if (!can_coalesce(&calls[first])) return selection;
   size_t bytes = bytes_of(&calls[first]);
   for (size_t i = first + 1; i < count && selection.count < COALESCED_CALLS_MAX; i++) {
-    const comm_call_t *call = &calls[i];
-    if (call->comm != calls[first].comm || call->kind != COMM_COLLECTIVE) continue;
+    const run_call_t *call = &calls[i];
+    if (call->comm != calls[first].comm || call->kind != RUN_COLLECTIVE) continue;
     if (!can_coalesce(call) || !are_compatible(&calls[first], call)) break;
     bytes += bytes_of(call);
     if (bytes > COALESCED_BYTES_MAX) break;
@@ -71,7 +71,7 @@ static bool overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes
   return a != NULL && b != NULL && base_overlap(a, a_bytes, b, b_bytes);
 }
 
-static bool share_memory(const comm_call_t *a, const comm_call_t *b) {
+static bool share_memory(const run_call_t *a, const run_call_t *b) {
   size_t a_bytes = bytes_of(a), b_bytes = bytes_of(b);
   return overlap(a->send, a_bytes, b->recv, b_bytes) ||
          overlap(a->recv, a_bytes, b->recv, b_bytes) || overlap(a->recv, a_bytes, b->send, b_bytes);
@@ -86,7 +86,7 @@ typedef struct extent {
 static extent_t extent_of(const selection_t *selection, bool of_send) {
   extent_t extent = {.first = UINTPTR_MAX, .ascending = true};
   for (size_t i = 0; i < selection->count; i++) {
-    const comm_call_t *call = selected_call(selection, i);
+    const run_call_t *call = selected_call(selection, i);
     uintptr_t first = (uintptr_t)(of_send ? call->send : call->recv), end = first + bytes_of(call);
     if (first == 0) continue;
     extent.ascending = extent.ascending && first >= extent.end;
@@ -106,7 +106,7 @@ static coll_status_t check_disjoint(const selection_t *selection) {
   if (are_apart_by_extent(selection)) return COLL_OK;
   for (size_t i = 1; i < selection->count; i++) {
     for (size_t j = 0; j < i; j++) {
-      const comm_call_t *call = selected_call(selection, i);
+      const run_call_t *call = selected_call(selection, i);
       if (!share_memory(call, selected_call(selection, j))) continue;
       coll_status_t status =
           base_fail(COLL_ERROR_INVALID,
@@ -120,17 +120,17 @@ static coll_status_t check_disjoint(const selection_t *selection) {
 }
 
 /* Makes the coalesced call. */
-static coll_status_t coalesce(const selection_t *selection, comm_call_t *combined) {
-  struct comm_coalesced *coalesced;
+static coll_status_t coalesce(const selection_t *selection, run_call_t *combined) {
+  struct run_coalesced *coalesced;
   size_t count = selection->count;
-  comm_call_t call = *selected_call(selection, 0);
+  run_call_t call = *selected_call(selection, 0);
   COLL_TRY(check_disjoint(selection));
   COLL_TRY(base_alloc(1, sizeof *coalesced + count * sizeof *coalesced->members, "a coalesced call",
                       (void **)&coalesced));
   call.shape = (comm_shape_t){.count = 0, .traits = coalesced_traits(&call)};
   coalesced->count = count;
   for (size_t i = 0; i < count; i++) {
-    const comm_call_t *each = selected_call(selection, i);
+    const run_call_t *each = selected_call(selection, i);
     coalesced->members[i] = (comm_member_t){each->send, each->recv, bytes_of(each)};
     call.shape.count += each->shape.count;
   }
@@ -148,7 +148,7 @@ static coll_status_t coalesce(const selection_t *selection, comm_call_t *combine
 }
 
 /* The coalesced call replaces the first selected call; comm NULL marks the others as replaced. */
-static coll_status_t coalesce_from(comm_call_t calls[], size_t count, size_t first) {
+static coll_status_t coalesce_from(run_call_t calls[], size_t count, size_t first) {
   if (calls[first].comm == NULL) return COLL_OK;
   selection_t selection = select_calls(calls, count, first);
   if (selection.count == 1) return COLL_OK;
@@ -157,13 +157,13 @@ static coll_status_t coalesce_from(comm_call_t calls[], size_t count, size_t fir
   return COLL_OK;
 }
 
-coll_status_t comm_coalesce(comm_call_t calls[], size_t count) {
+coll_status_t run_coalesce(run_call_t calls[], size_t count) {
   for (size_t i = 0; i < count; i++) COLL_TRY(coalesce_from(calls, count, i));
   return COLL_OK;
 }
 
-void comm_coalesced_gather(const comm_call_t *call) {
-  const struct comm_coalesced *coalesced = call->coalesced;
+void run_coalesced_gather(const run_call_t *call) {
+  const struct run_coalesced *coalesced = call->coalesced;
   char *at = coalesced->memory;
   for (size_t i = 0; call->send != NULL && i < coalesced->count; i++) {
     memcpy(at, coalesced->members[i].send, coalesced->members[i].bytes);
@@ -171,8 +171,8 @@ void comm_coalesced_gather(const comm_call_t *call) {
   }
 }
 
-void comm_coalesced_scatter(const comm_call_t *call) {
-  const struct comm_coalesced *coalesced = call->coalesced;
+void run_coalesced_scatter(const run_call_t *call) {
+  const struct run_coalesced *coalesced = call->coalesced;
   const char *at = call->recv;
   for (size_t i = 0; call->recv != NULL && i < coalesced->count; i++) {
     memcpy(coalesced->members[i].recv, at, coalesced->members[i].bytes);

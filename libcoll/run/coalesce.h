@@ -15,7 +15,7 @@ typedef struct comm_member {
 } comm_member_t;
 
 /* The calls that a coalesced call replaces. The buffers of the coalesced call are in `memory`. */
-struct comm_coalesced {
+struct run_coalesced {
   void *memory;
   size_t count;
   comm_member_t members[];
@@ -25,11 +25,11 @@ struct comm_coalesced {
  * coalesced call, and the others get comm NULL. Ranks that made the same collectives of a
  * communicator in the group coalesce the same ones. COLL_ERROR_INVALID if two calls of a set use
  * the same memory. On failure the caller still owns all calls, some of which may be coalesced. */
-coll_status_t comm_coalesce(comm_call_t calls[], size_t count);
+coll_status_t run_coalesce(run_call_t calls[], size_t count);
 
 /* Copies the inputs into the coalesced call's send buffer before it runs, and its output to the
  * calls' receive buffers after it. */
-void comm_coalesced_gather(const comm_call_t *call);
-void comm_coalesced_scatter(const comm_call_t *call);
+void run_coalesced_gather(const run_call_t *call);
+void run_coalesced_scatter(const run_call_t *call);
 
 #endif

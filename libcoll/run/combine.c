@@ -87,12 +87,12 @@ static bool is_served(struct coll_comm *comm, comm_publication_t *own, uint64_t 
                                                  memory_order_relaxed);
 }
 
-static void wait_for_turn(comm_combinable_t *calls, comm_wait_t *wait, bool *complete) {
+static void wait_for_turn(comm_combinable_t *calls, run_wait_t *wait, bool *complete) {
   struct coll_comm *comm = calls->first->call->comm;
   comm_publication_t own = {.calls = calls};
   const uint64_t ticket = calls->ticket; /* the holder may write the other */
-  comm_task_t waiting;                   /* the holder may run the others */
-  comm_task_init(&waiting, calls->first->call);
+  run_task_t waiting;                    /* the holder may run the others */
+  run_task_init(&waiting, calls->first->call);
   publish(&comm->combine, &own);
   for (;;) {
     if (is_served(comm, &own, ticket)) {
@@ -104,12 +104,12 @@ static void wait_for_turn(comm_combinable_t *calls, comm_wait_t *wait, bool *com
     int state = atomic_load_explicit(&own.state, memory_order_acquire);
     *complete = state == COMPLETE;
     if (state == COMPLETE || state == HOLDING) break;
-    (void)comm_wait_step(wait, &waiting); /* a wait for a lock does not fail */
+    (void)run_wait_step(wait, &waiting); /* a wait for a lock does not fail */
   }
-  comm_wait_reset(wait);
+  run_wait_reset(wait);
 }
 
-void comm_combine_take(comm_combinable_t *calls, comm_wait_t *wait, bool *complete) {
+void run_combine_take(comm_combinable_t *calls, run_wait_t *wait, bool *complete) {
   struct coll_comm *comm = calls->first->call->comm;
   *complete = false;
   note_thread(&comm->combine);
@@ -122,15 +122,15 @@ void comm_combine_take(comm_combinable_t *calls, comm_wait_t *wait, bool *comple
 
 /* ---- the holder -----------------------------------------------------------------------------*/
 
-static comm_task_t *last_task(const comm_combine_t *combine, comm_task_t *own_last) {
+static run_task_t *last_task(const comm_combine_t *combine, run_task_t *own_last) {
   const comm_publication_t *last = combine->combined;
   while (last != NULL && last->next != NULL) last = last->next;
   return last != NULL ? last->calls->last : own_last;
 }
 
 /* Takes over the calls of the tickets that follow. */
-static void adopt(comm_combine_t *combine, comm_task_t *own_last) {
-  comm_task_t *last = last_task(combine, own_last);
+static void adopt(comm_combine_t *combine, run_task_t *own_last) {
+  run_task_t *last = last_task(combine, own_last);
   comm_publication_t **end = &combine->combined;
   while (*end != NULL) end = &(*end)->next;
   take_arrivals(combine);
@@ -141,44 +141,44 @@ static void adopt(comm_combine_t *combine, comm_task_t *own_last) {
     one->next = NULL;
     *end = one;
     end = &one->next;
-    comm_task_link(last, one->calls->first);
+    run_task_link(last, one->calls->first);
     last = one->calls->last;
     /* relaxed: the thread goes on waiting */
     atomic_store_explicit(&one->state, COMBINED, memory_order_relaxed);
   }
 }
 
-static coll_status_t advance_task(comm_task_t *task, bool *moved) {
+static coll_status_t advance_task(run_task_t *task, bool *moved) {
   bool stepped = false;
-  if (task->state == COMM_TASK_DONE) return COLL_OK;
-  if (task->state == COMM_TASK_WAITING) {
-    if (!comm_task_may_start(task)) return COLL_OK;
-    COLL_TRY(comm_task_start(task));
+  if (task->state == RUN_TASK_DONE) return COLL_OK;
+  if (task->state == RUN_TASK_WAITING) {
+    if (!run_task_may_start(task)) return COLL_OK;
+    COLL_TRY(run_task_start(task));
     *moved = true;
   }
-  COLL_TRY(comm_task_advance(task, &stepped));
+  COLL_TRY(run_task_advance(task, &stepped));
   *moved = *moved || stepped;
   return COLL_OK;
 }
 
 static coll_status_t advance(const comm_combinable_t *calls, bool *moved, bool *complete) {
   *complete = true;
-  for (comm_task_t *task = calls->first;; task = task->next) {
+  for (run_task_t *task = calls->first;; task = task->next) {
     COLL_TRY(advance_task(task, moved));
-    *complete = *complete && task->state == COMM_TASK_DONE;
+    *complete = *complete && task->state == RUN_TASK_DONE;
     if (task == calls->last) return COLL_OK;
   }
 }
 
 static void unlink_tasks(const comm_combinable_t *calls) {
-  comm_task_t *before = calls->first->previous, *after = calls->last->next;
+  run_task_t *before = calls->first->previous, *after = calls->last->next;
   if (before != NULL) before->next = after;
   if (after != NULL) after->previous = before;
   calls->first->previous = NULL;
   calls->last->next = NULL;
 }
 
-coll_status_t comm_combine_advance(comm_task_t *own_last, comm_wait_t *wait, bool *moved) {
+coll_status_t run_combine_advance(run_task_t *own_last, run_wait_t *wait, bool *moved) {
   comm_combine_t *combine = &own_last->call->comm->combine;
   adopt(combine, own_last);
   for (comm_publication_t **at = &combine->combined; *at != NULL;) {
@@ -189,7 +189,7 @@ coll_status_t comm_combine_advance(comm_task_t *own_last, comm_wait_t *wait, boo
       at = &one->next;
       continue;
     }
-    comm_wait_reset(wait); /* it refers to the tasks */
+    run_wait_reset(wait); /* it refers to the tasks */
     unlink_tasks(one->calls);
     *at = one->next;
     /* release: results are visible. The thread may return, and its memory be gone */
@@ -203,7 +203,7 @@ static void serve(struct coll_comm *comm, uint64_t ticket) {
   atomic_store_explicit(&comm->now_serving, ticket, memory_order_release);
 }
 
-void comm_combine_release(struct coll_comm *comm) {
+void run_combine_release(struct coll_comm *comm) {
   comm_combine_t *combine = &comm->combine;
   comm_publication_t *next = combine->combined;
   uint64_t ticket = combine->last_ticket + 1;
@@ -224,7 +224,7 @@ void comm_combine_release(struct coll_comm *comm) {
 /* ---- waits that other threads may end
  * -----------------------------------------------------------*/
 
-void comm_combine_note_maker(struct coll_comm *comm) {
+void run_combine_note_maker(struct coll_comm *comm) {
   comm->combine.maker = &thread;
 }
 
@@ -234,7 +234,7 @@ static bool is_used_by_several(const struct coll_comm *comm) {
   return comm_is_used_by_threads(comm) || (combine->maker != NULL && combine->maker != first);
 }
 
-bool comm_combine_may_be_ended(const struct coll_comm *comm, uint64_t waited_ns) {
+bool run_combine_may_be_ended(const struct coll_comm *comm, uint64_t waited_ns) {
   if (!comm->combine.is_holding) return false;
   if (is_used_by_several(comm)) return true;
   uint64_t limit_ns = comm->limits.hang_ns > 0 ? comm->limits.hang_ns : MANY_THREADS_NS;

@@ -16,35 +16,35 @@
 /* The calls of a batch that may be combined: sends and receives on one communicator, which wait for
  * nothing but its lock. */
 typedef struct comm_combinable {
-  comm_task_t *first, *last;
+  run_task_t *first, *last;
   uint64_t ticket;
 } comm_combinable_t;
 
 /* Blocks until this thread holds the lock, or another one has completed the calls. With the lock,
  * calls->ticket is the one that is served, and tasks may be under way already. */
-void comm_combine_take(comm_combinable_t *calls, comm_wait_t *wait, bool *complete);
+void run_combine_take(comm_combinable_t *calls, run_wait_t *wait, bool *complete);
 
 /* Whether there are calls of other threads to run, or to look at. Called by the holder. */
-BASE_INLINE bool comm_combine_has_calls(const struct coll_comm *comm) {
+BASE_INLINE bool run_combine_has_calls(const struct coll_comm *comm) {
   return comm->combine.combined != NULL || comm->combine.waiting != NULL ||
          atomic_load_explicit(&comm->combine.arrivals, memory_order_relaxed) != NULL;
 }
 
 /* Runs calls of other threads as far as they get. own_last: the last task of the holder's own
  * calls. A failure is that of the communicator, and so of all calls. */
-coll_status_t comm_combine_advance(comm_task_t *own_last, comm_wait_t *wait, bool *moved);
+coll_status_t run_combine_advance(run_task_t *own_last, run_wait_t *wait, bool *moved);
 
-/* Releases the lock that comm_combine_take took: to the first thread whose calls are not complete,
+/* Releases the lock that run_combine_take took: to the first thread whose calls are not complete,
  * or to the next ticket. */
-void comm_combine_release(struct coll_comm *comm);
+void run_combine_release(struct coll_comm *comm);
 
 /* This thread has made the communicator, for its own calls: if another one is the first to send or
  * receive, there are two that use it. */
-void comm_combine_note_maker(struct coll_comm *comm);
+void run_combine_note_maker(struct coll_comm *comm);
 
 /* Whether a call that another thread has yet to make may end the wait of the holder, which has
  * lasted for waited_ns. A process of several threads, of which one alone has used the communicator
  * so far, is given time for that. */
-bool comm_combine_may_be_ended(const struct coll_comm *comm, uint64_t waited_ns);
+bool run_combine_may_be_ended(const struct coll_comm *comm, uint64_t waited_ns);
 
 #endif

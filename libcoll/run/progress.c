@@ -8,30 +8,30 @@
 #define INTERVAL_NS 40000u
 #define OWNED_SLEEP_NS 50000u /* while another thread owns the fields */
 
-_Atomic int comm_progress_count;
-_Thread_local const comm_progress_wait_t *comm_progress_waits;
+_Atomic int run_progress_count;
+_Thread_local const run_progress_wait_t *run_progress_waits;
 
 static void forget(void) {
-  atomic_store_explicit(&comm_progress_count, 0, memory_order_relaxed);
+  atomic_store_explicit(&run_progress_count, 0, memory_order_relaxed);
 }
 BASE_FORK_PART(NULL, forget);
 
 /* Its address identifies the thread. */
 static _Thread_local char thread;
 
-bool comm_progress_wanted_by(const comm_task_t *tasks) {
-  for (const comm_task_t *task = tasks; task != NULL; task = task->next) {
-    if (task->state == COMM_TASK_DONE) continue;
+bool run_progress_wanted_by(const run_task_t *tasks) {
+  for (const run_task_t *task = tasks; task != NULL; task = task->next) {
+    if (task->state == RUN_TASK_DONE) continue;
     const comm_progress_t *progress = &task->call->comm->progress;
     if (atomic_load_explicit(&progress->is_set, memory_order_relaxed)) return true;
   }
   return false;
 }
 
-bool comm_progress_waits_on(const struct coll_comm *comm) {
-  for (const comm_progress_wait_t *wait = comm_progress_waits; wait != NULL; wait = wait->outer) {
-    for (const comm_task_t *task = wait->tasks; task != NULL; task = task->next) {
-      if (task->state != COMM_TASK_DONE && task->call->comm == comm) return true;
+bool run_progress_waits_on(const struct coll_comm *comm) {
+  for (const run_progress_wait_t *wait = run_progress_waits; wait != NULL; wait = wait->outer) {
+    for (const run_task_t *task = wait->tasks; task != NULL; task = task->next) {
+      if (task->state != RUN_TASK_DONE && task->call->comm == comm) return true;
     }
   }
   return false;
@@ -63,26 +63,26 @@ static void make_known(struct coll_comm *comm) {
   if (is_set == was_set) return;
   atomic_store_explicit(&progress->is_set, is_set, memory_order_relaxed);
   atomic_store_explicit(&comm->local->flight->wait.calls_back, is_set, memory_order_relaxed);
-  atomic_fetch_add_explicit(&comm_progress_count, is_set ? 1 : -1, memory_order_relaxed);
+  atomic_fetch_add_explicit(&run_progress_count, is_set ? 1 : -1, memory_order_relaxed);
 }
 
-void comm_progress_call(const comm_task_t *tasks) {
-  const comm_progress_wait_t wait = {comm_progress_waits, tasks};
-  for (const comm_task_t *task = tasks; task != NULL; task = task->next) {
-    if (task->state == COMM_TASK_DONE) continue; /* its communicator may be destroyed */
+void run_progress_call(const run_task_t *tasks) {
+  const run_progress_wait_t wait = {run_progress_waits, tasks};
+  for (const run_task_t *task = tasks; task != NULL; task = task->next) {
+    if (task->state == RUN_TASK_DONE) continue; /* its communicator may be destroyed */
     struct coll_comm *comm = task->call->comm;
     comm_progress_t *progress = &comm->progress;
     if (!is_due(progress) || !own(progress)) continue;
-    comm_progress_waits = &wait;
+    run_progress_waits = &wait;
     if (progress->callback != NULL) progress->callback(progress->context);
-    comm_progress_waits = wait.outer;
+    run_progress_waits = wait.outer;
     make_known(comm);
     atomic_store_explicit(&progress->called_ns, base_clock_now_ns(), memory_order_relaxed);
     disown(progress);
   }
 }
 
-void comm_progress_set(struct coll_comm *comm, void (*callback)(void *context), void *context) {
+void run_progress_set(struct coll_comm *comm, void (*callback)(void *context), void *context) {
   comm_progress_t *progress = &comm->progress;
   bool inside = atomic_load_explicit(&progress->owner, memory_order_relaxed) == &thread;
   while (!inside && !own(progress)) base_clock_sleep_ns(OWNED_SLEEP_NS);

@@ -21,7 +21,7 @@
 #include "transport/memory.h"
 
 /* Of an allgatherv or reduce_scatterv, whose blocks are packed if anybody asks for all of them. */
-BASE_APART static size_t vector_elements(const comm_call_t *call, coll_collective_t collective,
+BASE_APART static size_t vector_elements(const run_call_t *call, coll_collective_t collective,
                                          plan_buffer_t buffer) {
   size_t sum = 0;
   if (plan_blocks_of(collective, buffer) == PLAN_BLOCKS_ONE) return call->blocks[call->comm->rank];
@@ -29,7 +29,7 @@ BASE_APART static size_t vector_elements(const comm_call_t *call, coll_collectiv
   return sum;
 }
 
-static size_t buffer_elements(const comm_call_t *call, plan_buffer_t buffer) {
+static size_t buffer_elements(const run_call_t *call, plan_buffer_t buffer) {
   const comm_traits_t traits = comm_traits_of(call->shape);
   const plan_shape_t shape = {
       .collective = traits.collective, .size = call->comm->size, .root = traits.root};
@@ -37,19 +37,19 @@ static size_t buffer_elements(const comm_call_t *call, plan_buffer_t buffer) {
   return (size_t)plan_blocks(&shape, call->comm->rank, buffer) * call->shape.count;
 }
 
-static bool is_of_op(const comm_call_t *call, coll_op_t op) {
+static bool is_of_op(const run_call_t *call, coll_op_t op) {
   const comm_traits_t traits = comm_traits_of(call->shape);
   return traits.op == op && base_collective_reduces(traits.collective);
 }
 
 /* Bytes of the largest block; 0 where only pairs of ranks know sizes. */
-static size_t block_bytes(const comm_call_t *call) {
+static size_t block_bytes(const run_call_t *call) {
   const comm_traits_t traits = comm_traits_of(call->shape);
   if (base_collective_counts_by_pair(traits.collective)) return 0;
   return call->shape.count * base_dtype_bytes(traits.dtype);
 }
 
-BASE_APART static void point_at_blocks(engine_call_t *engine_call, const comm_call_t *call) {
+BASE_APART static void point_at_blocks(engine_call_t *engine_call, const run_call_t *call) {
   const comm_traits_t traits = comm_traits_of(call->shape);
   const size_t *blocks = call->blocks, size = (size_t)call->comm->size;
   if (comm_has_count_arrays(&traits)) {
@@ -57,24 +57,24 @@ BASE_APART static void point_at_blocks(engine_call_t *engine_call, const comm_ca
     engine_call->has_gaps = !comm_blocks_are_packed(blocks, blocks + size, call->comm->size);
     return;
   }
-  comm_call_blocks(call, &engine_call->input_blocks, &engine_call->output_blocks);
+  run_call_blocks(call, &engine_call->input_blocks, &engine_call->output_blocks);
 }
 
 /* Whether the plan averages, rather than sums. */
-static bool averages_in_plan(const comm_task_t *task) {
+static bool averages_in_plan(const run_task_t *task) {
   const comm_traits_t traits = comm_traits_of(task->call->shape);
   return comm_averages_floats(&traits) && !task->weighted &&
          task->entry->plan->plan->order == PLAN_ORDER_EXACT;
 }
 
 /* The fast path takes the entry as it is, so not after a call with weighted operands. */
-BASE_APART static void set_average(const comm_task_t *task) {
+BASE_APART static void set_average(const run_task_t *task) {
   task->entry->call.op = averages_in_plan(task) ? COLL_AVG : COLL_SUM;
   if (task->weighted) task->entry->is_fast = false;
 }
 
-BASE_INLINE coll_status_t look_up_entry(comm_task_t *task, comm_shape_t shape) {
-  const comm_call_t *call = task->call;
+BASE_INLINE coll_status_t look_up_entry(run_task_t *task, comm_shape_t shape) {
+  const run_call_t *call = task->call;
   struct coll_comm *comm = call->comm;
   int executor = comm->executors > 1 ? (int)(task->number % (unsigned)comm->executors) : 0;
   COLL_TRY(comm_cache_lookup(comm, shape, executor, &task->entry));
@@ -89,7 +89,7 @@ BASE_INLINE coll_status_t look_up_entry(comm_task_t *task, comm_shape_t shape) {
 
 /* Looks up a plan of at most `reach`. Scaled operands are in another buffer than the call's: the
  * plan is in place if that is the output. The call keeps its identity. */
-BASE_APART static coll_status_t look_up_within(comm_task_t *task, plan_reach_t reach) {
+BASE_APART static coll_status_t look_up_within(run_task_t *task, plan_reach_t reach) {
   flight_call_t id = task->engine_call->id;
   uint64_t history = task->engine_call->history;
   comm_shape_t shape = task->call->shape;
@@ -105,7 +105,7 @@ BASE_APART static coll_status_t look_up_within(comm_task_t *task, plan_reach_t r
 
 /* Adds to the identity the membership in a group, the call that it is a part or piece of, and
  * counts that the shape does not have. */
-static flight_call_t identity_of(const comm_call_t *call, flight_call_t id) {
+static flight_call_t identity_of(const run_call_t *call, flight_call_t id) {
   const comm_traits_t traits = comm_traits_of(call->shape);
   bool uneven = comm_has_count_arrays(&traits) && traits.blocks == COMM_BLOCKS_UNEVEN;
   if (call->part_of == 0 && call->piece_of == 0 && !call->continues && call->coalesced == NULL &&
@@ -123,9 +123,9 @@ static flight_call_t identity_of(const comm_call_t *call, flight_call_t id) {
 
 /* Every coalesced call has a number and is recorded. The messages carry the first call's number,
  * and the digest of all of them as count. */
-BASE_APART static void begin_coalesced(comm_task_t *task) {
+BASE_APART static void begin_coalesced(run_task_t *task) {
   struct coll_comm *comm = task->call->comm;
-  const struct comm_coalesced *coalesced = task->call->coalesced;
+  const struct run_coalesced *coalesced = task->call->coalesced;
   engine_call_t scratch, *engine_call = task->engine_call;
   uint64_t history = comm->history;
   flight_call_t member = task->id;
@@ -138,7 +138,7 @@ BASE_APART static void begin_coalesced(comm_task_t *task) {
 }
 
 /* Numbers the call. */
-static void begin_collective(comm_task_t *task) {
+static void begin_collective(run_task_t *task) {
   struct coll_comm *comm = task->call->comm;
   task->id = identity_of(task->call, task->entry->id);
   if (task->call->coalesced != NULL) {
@@ -150,10 +150,10 @@ static void begin_collective(comm_task_t *task) {
   task->end_number = comm->sequence;
 }
 
-static coll_status_t begin_run(comm_task_t *task) {
+static coll_status_t begin_run(run_task_t *task) {
   struct coll_comm *comm = task->call->comm;
   const plan_t *plan = task->entry->plan->plan;
-  task->state = COMM_TASK_RUNNING;
+  task->state = RUN_TASK_RUNNING;
   task->run = &task->entry->run;
   return engine_run_begin(task->run, &comm->world, plan, &plan->programs[comm->rank],
                           task->engine_call);
@@ -161,8 +161,8 @@ static coll_status_t begin_run(comm_task_t *task) {
 
 /* Whether calls of this shape need nothing but the run: no scaling, no division, no change of the
  * executor rank. */
-static bool needs_only_run(const comm_task_t *task) {
-  const comm_call_t *call = task->call;
+static bool needs_only_run(const run_task_t *task) {
+  const run_call_t *call = task->call;
   bool varies = call->comm->executors > 1 && task->entry->plan->algo->by_executor;
   if (varies || is_of_op(call, COMM_PREMUL)) return false;
   return !is_of_op(call, COLL_AVG) || averages_in_plan(task);
@@ -170,7 +170,7 @@ static bool needs_only_run(const comm_task_t *task) {
 
 /* Records in the entry whether calls of this shape may take the fast path (fastpath.h). The run has
  * begun. */
-static void note_fastpath(const comm_task_t *task) {
+static void note_fastpath(const run_task_t *task) {
   comm_cache_entry_t *entry = task->entry;
   size_t element_bytes = task->engine_call->element_bytes;
   entry->is_fast = task->run->can_restart && needs_only_run(task) && !task->call->comm->near_gpu &&
@@ -180,8 +180,8 @@ static void note_fastpath(const comm_task_t *task) {
 }
 
 /* Scales this rank's operands, into the output if all of them fit there. */
-static coll_status_t scale_operands(comm_task_t *task, const void *scalar) {
-  const comm_call_t *call = task->call;
+static coll_status_t scale_operands(run_task_t *task, const void *scalar) {
+  const run_call_t *call = task->call;
   const comm_traits_t traits = comm_traits_of(call->shape);
   size_t elements = buffer_elements(call, PLAN_INPUT);
   void *scaled = call->recv;
@@ -196,8 +196,8 @@ static coll_status_t scale_operands(comm_task_t *task, const void *scalar) {
 }
 
 /* A premul-sum is a plain sum of operands that each rank has scaled before. */
-BASE_COLD static coll_status_t scale_premul(comm_task_t *task) {
-  const comm_call_t *call = task->call;
+BASE_COLD static coll_status_t scale_premul(run_task_t *task) {
+  const run_call_t *call = task->call;
   size_t bytes = base_dtype_bytes(comm_traits_of(call->shape).dtype);
   uint64_t scalar = call->scalar.value;
   if (call->scalar.address != NULL) memcpy(&scalar, call->scalar.address, bytes);
@@ -207,7 +207,7 @@ BASE_COLD static coll_status_t scale_premul(comm_task_t *task) {
 
 /* Weighs the operands of an average, float32 or float64, if the plan does not. Then looks up
  * another plan, of at most `reach`, as they are in another buffer. */
-BASE_APART static coll_status_t weigh_within(comm_task_t *task, plan_reach_t reach) {
+BASE_APART static coll_status_t weigh_within(run_task_t *task, plan_reach_t reach) {
   const comm_traits_t traits = comm_traits_of(task->call->shape);
   if (!comm_averages_floats(&traits) || averages_in_plan(task) || task->weighted) return COLL_OK;
   float weight = device_average_of(task->call->comm->size).weight;
@@ -219,7 +219,7 @@ BASE_APART static coll_status_t weigh_within(comm_task_t *task, plan_reach_t rea
 
 /* The address exchange found, or will find, that the buffers allow no further reach than this:
  * looks up a plan within it. */
-static coll_status_t choose_within(comm_task_t *task, plan_reach_t reach) {
+static coll_status_t choose_within(run_task_t *task, plan_reach_t reach) {
   comm_note_reach(task->call->comm, comm_traits_of(task->call->shape).collective,
                   block_bytes(task->call), reach);
   COLL_TRY(look_up_within(task, reach));
@@ -229,14 +229,14 @@ static coll_status_t choose_within(comm_task_t *task, plan_reach_t reach) {
 
 /* Whether the exchange will find that users' memory cannot be accessed: this rank's cannot be
  * mapped, and it cannot get from its peers. */
-static bool is_futile(const comm_task_t *task) {
+static bool is_futile(const run_task_t *task) {
   return !task->exchange.own_mapped && !task->call->comm->world.gets;
 }
 
 /* Before an exchange that is futile: sends this rank's addresses and runs a plan without access to
  * users' memory at once, unless that plan uses messages, which would be received in place of the
  * addresses. */
-static coll_status_t skip_futile_exchange(comm_task_t *task) {
+static coll_status_t skip_futile_exchange(run_task_t *task) {
   bool moved, done;
   plan_reach_t reach;
   COLL_TRY(choose_within(task, PLAN_REACH_SCRATCH));
@@ -248,8 +248,8 @@ static coll_status_t skip_futile_exchange(comm_task_t *task) {
 }
 
 /* For a plan that accesses users' memory. */
-BASE_APART static coll_status_t begin_exchange(comm_task_t *task) {
-  const comm_call_t *call = task->call;
+BASE_APART static coll_status_t begin_exchange(run_task_t *task) {
+  const run_call_t *call = task->call;
   coll_collective_t collective = comm_traits_of(call->shape).collective;
   plan_reach_t reach = comm_expected_reach(call->comm, collective, block_bytes(call));
   if (reach != PLAN_REACH_USER) {
@@ -261,14 +261,14 @@ BASE_APART static coll_status_t begin_exchange(comm_task_t *task) {
   COLL_TRY(engine_exchange_begin(&task->exchange, &call->comm->world, task->engine_call,
                                  buffer_elements(call, PLAN_INPUT) * bytes,
                                  buffer_elements(call, PLAN_OUTPUT) * bytes));
-  task->state = COMM_TASK_EXCHANGING;
+  task->state = RUN_TASK_EXCHANGING;
   return is_futile(task) ? skip_futile_exchange(task) : COLL_OK;
 }
 
-static coll_status_t start_collective(comm_task_t *task) {
-  const comm_call_t *call = task->call;
+static coll_status_t start_collective(run_task_t *task) {
+  const run_call_t *call = task->call;
   task->number = call->comm->sequence;
-  if (call->coalesced != NULL) comm_coalesced_gather(call);
+  if (call->coalesced != NULL) run_coalesced_gather(call);
   COLL_TRY(look_up_entry(task, call->shape));
   begin_collective(task);
   if (call->shape.count > 0 && is_of_op(call, COMM_PREMUL)) COLL_TRY(scale_premul(task));
@@ -282,15 +282,15 @@ static coll_status_t start_collective(comm_task_t *task) {
 }
 
 /* Both ranks of a pair use the same identity on the wire; the recorders show send and receive. */
-static void identify_pair(comm_task_t *task, const comm_traits_t *traits,
-                          engine_call_t *engine_call, uint64_t number) {
-  const comm_call_t *call = task->call;
+static void identify_pair(run_task_t *task, const comm_traits_t *traits, engine_call_t *engine_call,
+                          uint64_t number) {
+  const run_call_t *call = task->call;
   flight_words_t words = {.verb = COLL_SENDRECV,
                           .dtype = traits->dtype,
                           .op = FLIGHT_OP_NONE,
                           .count = call->shape.count};
   flight_call_t wire = flight_call_make(&words);
-  words.verb = call->kind == COMM_SEND ? FLIGHT_SEND : FLIGHT_RECV;
+  words.verb = call->kind == RUN_SEND ? FLIGHT_SEND : FLIGHT_RECV;
   words.root = traits->root;
   task->id = flight_call_make(&words);
   task->number = number;
@@ -300,12 +300,12 @@ static void identify_pair(comm_task_t *task, const comm_traits_t *traits,
 
 /* Sends and receives of a pair are numbered, so that each rank can compare its call with the
  * peer's. */
-static coll_status_t start_pair(comm_task_t *task) {
-  const comm_call_t *call = task->call;
+static coll_status_t start_pair(run_task_t *task) {
+  const run_call_t *call = task->call;
   const comm_traits_t traits = comm_traits_of(call->shape);
   struct coll_comm *comm = call->comm;
   comm_pair_t *pair;
-  COLL_TRY(comm_pair_of(comm, call->kind == COMM_SEND, traits.root, &pair));
+  COLL_TRY(comm_pair_of(comm, call->kind == RUN_SEND, traits.root, &pair));
   engine_call_t *engine_call = &pair->call;
   engine_call->input = call->send;
   engine_call->output = call->recv;
@@ -314,31 +314,31 @@ static coll_status_t start_pair(comm_task_t *task) {
   engine_call->element_bytes = base_dtype_bytes(traits.dtype);
   identify_pair(task, &traits, engine_call, pair->calls++);
   task->engine_call = engine_call;
-  task->state = COMM_TASK_RUNNING;
+  task->state = RUN_TASK_RUNNING;
   task->run = &pair->run;
   return engine_run_begin(task->run, &comm->world, &pair->plan, &pair->program, engine_call);
 }
 
-static bool must_follow(const comm_call_t *later, const comm_call_t *earlier) {
+static bool must_follow(const run_call_t *later, const run_call_t *earlier) {
   if (later->comm != earlier->comm || later->kind != earlier->kind) return false;
-  return later->kind == COMM_COLLECTIVE ||
+  return later->kind == RUN_COLLECTIVE ||
          comm_traits_of(later->shape).root == comm_traits_of(earlier->shape).root;
 }
 
-bool comm_task_may_start(const comm_task_t *task) {
-  for (const comm_task_t *earlier = task->previous; earlier != NULL; earlier = earlier->previous) {
-    if (must_follow(task->call, earlier->call)) return earlier->state == COMM_TASK_DONE;
+bool run_task_may_start(const run_task_t *task) {
+  for (const run_task_t *earlier = task->previous; earlier != NULL; earlier = earlier->previous) {
+    if (must_follow(task->call, earlier->call)) return earlier->state == RUN_TASK_DONE;
   }
   return true;
 }
 
-coll_status_t comm_task_start(comm_task_t *task) {
-  assert(task->state == COMM_TASK_WAITING);
+coll_status_t run_task_start(run_task_t *task) {
+  assert(task->state == RUN_TASK_WAITING);
   COLL_TRY(comm_failure(task->call->comm));
-  return task->call->kind == COMM_COLLECTIVE ? start_collective(task) : start_pair(task);
+  return task->call->kind == RUN_COLLECTIVE ? start_collective(task) : start_pair(task);
 }
 
-BASE_APART static coll_status_t advance_exchange(comm_task_t *task, bool *moved) {
+BASE_APART static coll_status_t advance_exchange(run_task_t *task, bool *moved) {
   bool done;
   plan_reach_t reach;
   COLL_TRY(engine_exchange_advance(&task->exchange, moved, &done, &reach));
@@ -349,7 +349,7 @@ BASE_APART static coll_status_t advance_exchange(comm_task_t *task, bool *moved)
 }
 
 /* Receives the remaining addresses, so that the next call does not receive them. */
-BASE_APART static coll_status_t take_remaining_addresses(comm_task_t *task, bool *moved) {
+BASE_APART static coll_status_t take_remaining_addresses(run_task_t *task, bool *moved) {
   bool received, done;
   plan_reach_t reach;
   COLL_TRY(engine_exchange_advance(&task->exchange, &received, &done, &reach));
@@ -360,8 +360,8 @@ BASE_APART static coll_status_t take_remaining_addresses(comm_task_t *task, bool
 
 /* The division that an average still needs: if its operands are weighted, and as many as a power of
  * two, by 1. */
-BASE_APART static coll_status_t divide_output(const comm_task_t *task) {
-  const comm_call_t *call = task->call;
+BASE_APART static coll_status_t divide_output(const run_task_t *task) {
+  const run_call_t *call = task->call;
   size_t elements = buffer_elements(call, PLAN_OUTPUT);
   int size = call->comm->size;
   if (task->weighted && (size & (size - 1)) == 0) return COLL_OK;
@@ -369,23 +369,23 @@ BASE_APART static coll_status_t divide_output(const comm_task_t *task) {
                                           size);
 }
 
-static coll_status_t finish(comm_task_t *task) {
-  const comm_call_t *call = task->call;
-  if (call->kind != COMM_COLLECTIVE) {
-    task->state = COMM_TASK_DONE;
+static coll_status_t finish(run_task_t *task) {
+  const run_call_t *call = task->call;
+  if (call->kind != RUN_COLLECTIVE) {
+    task->state = RUN_TASK_DONE;
     return COLL_OK;
   }
   if (is_of_op(call, COLL_AVG) && !averages_in_plan(task)) COLL_TRY(divide_output(task));
-  if (call->coalesced != NULL) comm_coalesced_scatter(call);
+  if (call->coalesced != NULL) run_coalesced_scatter(call);
   flight_complete(call->comm->local->flight, task->end_number);
-  task->state = COMM_TASK_DONE;
+  task->state = RUN_TASK_DONE;
   return COLL_OK;
 }
 
-coll_status_t comm_task_advance(comm_task_t *task, bool *moved) {
+coll_status_t run_task_advance(run_task_t *task, bool *moved) {
   *moved = false;
-  if (task->state == COMM_TASK_EXCHANGING) COLL_TRY(advance_exchange(task, moved));
-  if (task->state != COMM_TASK_RUNNING) return COLL_OK;
+  if (task->state == RUN_TASK_EXCHANGING) COLL_TRY(advance_exchange(task, moved));
+  if (task->state != RUN_TASK_RUNNING) return COLL_OK;
   if (!task->ran) {
     bool ran;
     COLL_TRY(engine_run_advance(task->run, &ran, &task->ran));
@@ -396,18 +396,18 @@ coll_status_t comm_task_advance(comm_task_t *task, bool *moved) {
   return task->addresses_due ? COLL_OK : finish(task);
 }
 
-void comm_task_waits_for(const comm_task_t *task, base_ranks_t *ranks) {
-  if (task->state == COMM_TASK_RUNNING && !task->ran) {
+void run_task_waits_for(const run_task_t *task, base_ranks_t *ranks) {
+  if (task->state == RUN_TASK_RUNNING && !task->ran) {
     engine_run_waits_for(task->run, ranks);
-  } else if (comm_task_is_under_way(task)) {
+  } else if (run_task_is_under_way(task)) {
     engine_exchange_waits_for(&task->exchange, ranks);
   }
 }
 
-bool comm_task_progress(const comm_task_t *task, uint64_t *progress, uint64_t *missing) {
+bool run_task_progress(const run_task_t *task, uint64_t *progress, uint64_t *missing) {
   uint32_t within = 0;
-  if (task->call->kind != COMM_COLLECTIVE) return false;
-  if (task->state == COMM_TASK_RUNNING && !task->ran) {
+  if (task->call->kind != RUN_COLLECTIVE) return false;
+  if (task->state == RUN_TASK_RUNNING && !task->ran) {
     engine_run_standstill(task->run, &within, missing);
   } else {
     *missing = engine_exchange_missing(&task->exchange);
@@ -416,8 +416,8 @@ bool comm_task_progress(const comm_task_t *task, uint64_t *progress, uint64_t *m
   return true;
 }
 
-void comm_task_free_scaled(comm_task_t *task) {
-  if (task->state == COMM_TASK_DONE) {
+void run_task_free_scaled(run_task_t *task) {
+  if (task->state == RUN_TASK_DONE) {
     transport_memory_free(task->scaled);
   } else { /* peers in this process may still be reading it */
     task->call->comm->retained_memory = task->scaled;

@@ -9,17 +9,17 @@
 #include "engine/run.h"
 #include "run/call.h"
 
-typedef enum comm_task_state {
-  COMM_TASK_WAITING,    /* for the lock or for earlier calls */
-  COMM_TASK_EXCHANGING, /* exchanging buffer addresses */
-  COMM_TASK_RUNNING,
-  COMM_TASK_DONE
-} comm_task_state_t;
+typedef enum run_task_state {
+  RUN_TASK_WAITING,    /* for the lock or for earlier calls */
+  RUN_TASK_EXCHANGING, /* exchanging buffer addresses */
+  RUN_TASK_RUNNING,
+  RUN_TASK_DONE
+} run_task_state_t;
 
-typedef struct comm_task {
-  struct comm_task *next, *previous; /* of the tasks that one thread progresses together */
-  const comm_call_t *call;
-  comm_task_state_t state;
+typedef struct run_task {
+  struct run_task *next, *previous; /* of the tasks that one thread progresses together */
+  const run_call_t *call;
+  run_task_state_t state;
   uint64_t number; /* number of a collective on its communicator, of a send or receive on its pair;
                       from 0 */
   uint64_t end_number; /* of a collective: 1 + the number of the last collective it replaces */
@@ -34,13 +34,13 @@ typedef struct comm_task {
   const void *input; /* what is reduced: the send buffer, or scaled operands */
   void *scaled;      /* memory of its own for them, from transport_memory_alloc; or NULL */
   bool weighted;     /* the operands of an average are scaled: its plan sums */
-} comm_task_t;
+} run_task_t;
 
-static inline void comm_task_init(comm_task_t *task, const comm_call_t *call) {
+static inline void run_task_init(run_task_t *task, const run_call_t *call) {
   task->next = NULL;
   task->previous = NULL;
   task->call = call;
-  task->state = COMM_TASK_WAITING;
+  task->state = RUN_TASK_WAITING;
   task->addresses_due = false;
   task->ran = false;
   task->published = false;
@@ -50,14 +50,14 @@ static inline void comm_task_init(comm_task_t *task, const comm_call_t *call) {
   task->weighted = false;
 }
 
-static inline void comm_task_link(comm_task_t *task, comm_task_t *next) {
+static inline void run_task_link(run_task_t *task, run_task_t *next) {
   task->next = next;
   next->previous = task;
 }
 
-/* Replaces comm_task_start for a collective that was begun on the fast path with `entry`. */
-static inline void comm_task_resume(comm_task_t *task, comm_cache_entry_t *entry) {
-  task->state = COMM_TASK_RUNNING;
+/* Replaces run_task_start for a collective that was begun on the fast path with `entry`. */
+static inline void run_task_resume(run_task_t *task, comm_cache_entry_t *entry) {
+  task->state = RUN_TASK_RUNNING;
   task->end_number = task->call->comm->sequence;
   task->number = task->end_number - 1;
   task->id = entry->id;
@@ -68,35 +68,35 @@ static inline void comm_task_resume(comm_task_t *task, comm_cache_entry_t *entry
 
 /* Whether no earlier task must be complete first: sends (and receives) between the same two ranks
  * are FIFO, and a communicator runs one collective at a time. */
-bool comm_task_may_start(const comm_task_t *task);
+bool run_task_may_start(const run_task_t *task);
 
 /* Start the task when the lock is held; then advance it until its state is DONE. *moved: it made
  * progress. */
-coll_status_t comm_task_start(comm_task_t *task);
-coll_status_t comm_task_advance(comm_task_t *task, bool *moved);
+coll_status_t run_task_start(run_task_t *task);
+coll_status_t run_task_advance(run_task_t *task, bool *moved);
 
-static inline bool comm_task_is_under_way(const comm_task_t *task) {
-  return task->state == COMM_TASK_EXCHANGING || task->state == COMM_TASK_RUNNING;
+static inline bool run_task_is_under_way(const run_task_t *task) {
+  return task->state == RUN_TASK_EXCHANGING || task->state == RUN_TASK_RUNNING;
 }
 
 /* Adds the ranks that the task waits for. */
-void comm_task_waits_for(const comm_task_t *task, base_ranks_t *ranks);
+void run_task_waits_for(const run_task_t *task, base_ranks_t *ranks);
 
 /* The progress of the task, a number that grows from call to call and is comparable between ranks,
  * and the ranks it waits for (*missing: bit r % 64 for rank r). False if unknown. */
-bool comm_task_progress(const comm_task_t *task, uint64_t *progress, uint64_t *missing);
+bool run_task_progress(const run_task_t *task, uint64_t *progress, uint64_t *missing);
 
 /* Whether the task's plan lets one executor rank do the work of all ranks (algo.h). */
-static inline bool comm_task_has_executor(const comm_task_t *task) {
-  return task->call->kind == COMM_COLLECTIVE && task->entry->plan->algo->by_executor;
+static inline bool run_task_has_executor(const run_task_t *task) {
+  return task->call->kind == RUN_COLLECTIVE && task->entry->plan->algo->by_executor;
 }
 
-void comm_task_free_scaled(comm_task_t *task);
+void run_task_free_scaled(run_task_t *task);
 
 /* Ends the task, in any state. */
-static inline void comm_task_close(comm_task_t *task) {
-  if (task->state == COMM_TASK_RUNNING && !task->ran) engine_large_stop(task->run);
-  if (task->scaled != NULL) comm_task_free_scaled(task);
+static inline void run_task_close(run_task_t *task) {
+  if (task->state == RUN_TASK_RUNNING && !task->ran) engine_large_stop(task->run);
+  if (task->scaled != NULL) run_task_free_scaled(task);
 }
 
 #endif

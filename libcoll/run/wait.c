@@ -37,22 +37,22 @@
 #define NAP_NS 5000u
 #define NAP_LONGEST_NS 100000u
 
-void comm_wait_end(comm_wait_t *wait) {
+void run_wait_end(run_wait_t *wait) {
   if (wait->armed) wait->transport->ops->disarm(wait->transport);
-  if (wait->waits.tasks != NULL) comm_waits_end(&wait->waits);
-  *wait = (comm_wait_t){.in_background = wait->in_background};
+  if (wait->waits.tasks != NULL) run_waits_end(&wait->waits);
+  *wait = (run_wait_t){.in_background = wait->in_background};
 }
 
 /* *alone: all tasks that are not done belong to one communicator. */
-static const comm_task_t *first_under_way(const comm_task_t *tasks, bool *alone) {
-  const comm_task_t *first = NULL;
+static const run_task_t *first_under_way(const run_task_t *tasks, bool *alone) {
+  const run_task_t *first = NULL;
   const struct coll_comm *comm = NULL;
   *alone = true;
-  for (const comm_task_t *task = tasks; task != NULL; task = task->next) {
-    if (task->state == COMM_TASK_DONE) continue;
+  for (const run_task_t *task = tasks; task != NULL; task = task->next) {
+    if (task->state == RUN_TASK_DONE) continue;
     if (comm == NULL) comm = task->call->comm;
     if (task->call->comm != comm) *alone = false;
-    if (first == NULL && comm_task_is_under_way(task)) first = task;
+    if (first == NULL && run_task_is_under_way(task)) first = task;
   }
   return first;
 }
@@ -76,9 +76,9 @@ static bool is_napping(int naps, uint64_t sleep_ns, struct coll_comm *comm) {
   return naps % (int)(sleep_ns / NAP_LONGEST_NS) != 0 && comm_is_usable(comm);
 }
 
-static coll_status_t sleep_once(comm_wait_t *wait, comm_task_t *tasks, bool naps) {
+static coll_status_t sleep_once(run_wait_t *wait, run_task_t *tasks, bool naps) {
   bool alone;
-  const comm_task_t *first = first_under_way(tasks, &alone);
+  const run_task_t *first = first_under_way(tasks, &alone);
   if (first == NULL) { /* all tasks wait for locks that other threads hold */
     base_clock_sleep_ns(naps ? NAP_NS : LOCK_SLEEP_NS);
     return COLL_OK;
@@ -90,7 +90,7 @@ static coll_status_t sleep_once(comm_wait_t *wait, comm_task_t *tasks, bool naps
     return COLL_OK;
   }
   if (wait->waits.watch.sleeps == 0 && wait->naps == 0) {
-    COLL_TRY(comm_waits_check(&wait->waits, tasks));
+    COLL_TRY(run_waits_check(&wait->waits, tasks));
   }
   if (comm_is_used_by_threads(first->call->comm)) alone = false; /* none of them wakes this one */
   uint64_t longest_ns = alone ? sleep_ns(first->call->comm) : SLEEP_MANY_NS;
@@ -104,20 +104,20 @@ static coll_status_t sleep_once(comm_wait_t *wait, comm_task_t *tasks, bool naps
   if (naps && is_napping(++wait->naps, longest_ns, first->call->comm)) return COLL_OK;
   wait->waits.watch.sleeps++;
   if (!alone && wait->waits.watch.sleeps % WATCH_MANY_SLEEPS != 0) return COLL_OK;
-  return comm_waits_check(&wait->waits, tasks);
+  return run_waits_check(&wait->waits, tasks);
 }
 
 /* The communicator of the first task that is not done. Other communicators must not be accessed
  * without their locks. */
-static const struct coll_comm *first_comm(const comm_task_t *tasks) {
-  while (tasks->next != NULL && tasks->state == COMM_TASK_DONE) tasks = tasks->next;
+static const struct coll_comm *first_comm(const run_task_t *tasks) {
+  while (tasks->next != NULL && tasks->state == RUN_TASK_DONE) tasks = tasks->next;
   return tasks->call->comm;
 }
 
 /* Whether a yield may bring progress sooner than a sleep. A background thread would yield a whole
  * time slice to the thread that computes; when it is woken from a sleep, it runs first. */
-static bool may_yield(comm_wait_t *wait, int spin_limit) {
-  if (wait->in_background || comm_yield_is_costly()) return false;
+static bool may_yield(run_wait_t *wait, int spin_limit) {
+  if (wait->in_background || run_yield_is_costly()) return false;
   if (wait->poll_count == spin_limit) return true; /* the first yield: no need to read the clock */
   uint64_t now_ns = base_clock_now_ns();
   if (wait->yielding_since_ns == 0) wait->yielding_since_ns = now_ns;
@@ -128,19 +128,19 @@ static bool may_yield(comm_wait_t *wait, int spin_limit) {
  * executor ranks of a last-arriver plan are done, and where all ranks send to one another they gain
  * nothing by being ahead. They do gain behind a root, and where ranks stay until others have read
  * their memory. */
-static int yield_later_polls(const comm_task_t *task) {
-  if (comm_task_has_executor(task)) return EXECUTOR_POLLS;
+static int yield_later_polls(const run_task_t *task) {
+  if (run_task_has_executor(task)) return EXECUTOR_POLLS;
   coll_collective_t collective = comm_traits_of(task->call->shape).collective;
   bool sends = task->entry->plan->plan->reach == PLAN_REACH_OWN;
   return sends && !base_collective_is_rooted(collective) ? YIELD_LATER_POLLS : 0;
 }
 
 /* Polls before the core is yielded to other ranks on it, by the transport's hint. */
-static int polls_by_hint(comm_wait_t *wait, const comm_task_t *tasks) {
+static int polls_by_hint(run_wait_t *wait, const run_task_t *tasks) {
   bool alone;
   uint64_t progress, missing;
-  const comm_task_t *first = first_under_way(tasks, &alone);
-  if (first == NULL || !alone || !comm_task_progress(first, &progress, &missing)) return 0;
+  const run_task_t *first = first_under_way(tasks, &alone);
+  if (first == NULL || !alone || !run_task_progress(first, &progress, &missing)) return 0;
   transport_t *local = first->call->comm->local;
   wait->hinted_transport = local;
   switch (local->ops->yield_hint(local, progress, missing)) {
@@ -152,7 +152,7 @@ static int polls_by_hint(comm_wait_t *wait, const comm_task_t *tasks) {
 }
 
 /* The polls after one more; spin_limit if they have taken SPIN_LONGEST_NS. */
-static int polls_after_one(comm_wait_t *wait, int spin_limit) {
+static int polls_after_one(run_wait_t *wait, int spin_limit) {
   int count = wait->poll_count + 1;
   if (count % SPIN_INTERVAL_POLLS != 0) return count;
   uint64_t now_ns = base_clock_now_ns();
@@ -160,11 +160,11 @@ static int polls_after_one(comm_wait_t *wait, int spin_limit) {
   return now_ns - wait->spinning_since_ns < SPIN_LONGEST_NS ? count : spin_limit;
 }
 
-coll_status_t comm_wait_step(comm_wait_t *wait, comm_task_t *tasks) {
+coll_status_t run_wait_step(run_wait_t *wait, run_task_t *tasks) {
   const struct coll_comm *comm = first_comm(tasks);
-  bool calls_back = comm_progress_is_wanted(tasks);
-  if (calls_back && !wait->armed) comm_progress_call(tasks);
-  int spin_limit = wait->in_background ? BACKGROUND_POLLS : comm_yield_polls(comm);
+  bool calls_back = run_progress_is_wanted(tasks);
+  if (calls_back && !wait->armed) run_progress_call(tasks);
+  int spin_limit = wait->in_background ? BACKGROUND_POLLS : run_yield_polls(comm);
   if (wait->poll_count < spin_limit) {
     wait->poll_count = polls_after_one(wait, spin_limit);
     base_cpu_relax();
@@ -183,7 +183,7 @@ coll_status_t comm_wait_step(comm_wait_t *wait, comm_task_t *tasks) {
   if (may_yield(wait, spin_limit)) {
     wait->poll_count++;
     wait->hint_is_current = false;
-    comm_yield(comm, wait->hinted_transport);
+    run_yield(comm, wait->hinted_transport);
     return COLL_OK;
   }
   return sleep_once(wait, tasks, calls_back);

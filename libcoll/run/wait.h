@@ -9,8 +9,8 @@
 
 #include "run/waiting.h"
 
-typedef struct comm_wait {
-  bool in_background;   /* as passed to comm_batch_run */
+typedef struct run_wait {
+  bool in_background;   /* as passed to run_batch_run */
   int poll_count;       /* polls since the last progress */
   bool hint_is_current; /* the yield hint was read since the core was last yielded */
   int hint_polls_max;   /* polls before the next yield, from the hint */
@@ -21,18 +21,18 @@ typedef struct comm_wait {
   uint64_t yielding_since_ns;    /* when it began to yield; 0: not yet */
   transport_t *hinted_transport; /* gave the hint and published our progress; NULL: none */
   transport_t *transport;        /* wakes this thread */
-  comm_waits_t waits;
-} comm_wait_t;
+  run_waits_t waits;
+} run_wait_t;
 
-void comm_wait_end(comm_wait_t *wait);
+void run_wait_end(run_wait_t *wait);
 
 /* A task made progress: the next wait starts with polling again. */
-static inline void comm_wait_reset(comm_wait_t *wait) {
-  if (wait->poll_count > 0 || wait->hint_is_current) comm_wait_end(wait);
+static inline void run_wait_reset(run_wait_t *wait) {
+  if (wait->poll_count > 0 || wait->hint_is_current) run_wait_end(wait);
 }
 
 /* None of the tasks, of which `tasks` is the first, made progress: waits a little. Fails as
- * comm_waits_check does. */
-coll_status_t comm_wait_step(comm_wait_t *wait, comm_task_t *tasks);
+ * run_waits_check does. */
+coll_status_t run_wait_step(run_wait_t *wait, run_task_t *tasks);
 
 #endif

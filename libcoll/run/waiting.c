@@ -6,29 +6,29 @@
 #include "watch/cross_wait.h"
 
 /* Before the first sleep there is no time for an exact answer. */
-static bool may_be_ended(const comm_watch_t *watch, const struct coll_comm *comm) {
+static bool may_be_ended(const watch_t *watch, const struct coll_comm *comm) {
   if (watch->sleeps == 0) return comm->combine.is_holding;
-  return comm_combine_may_be_ended(comm, base_clock_now_ns() - watch->begin_ns);
+  return run_combine_may_be_ended(comm, base_clock_now_ns() - watch->begin_ns);
 }
 
-static bool is_of(const comm_task_t *task, const struct coll_comm *comm) {
-  return task->call->comm == comm && comm_task_is_under_way(task);
+static bool is_of(const run_task_t *task, const struct coll_comm *comm) {
+  return task->call->comm == comm && run_task_is_under_way(task);
 }
 
 /* first: the first task of its communicator that is under way. */
-static comm_waiting_t waiting_of(const comm_watch_t *watch, comm_task_t *first) {
+static watch_waiting_t waiting_of(const watch_t *watch, run_task_t *first) {
   struct coll_comm *comm = first->call->comm;
-  comm_waiting_t waiting = {.comm = comm,
-                            .call = first->id,
-                            .number = first->number,
-                            .history = comm->history,
-                            .may_be_ended = may_be_ended(watch, comm)};
-  if (first->call->kind == COMM_COLLECTIVE) waiting.history = first->engine_call->history;
+  watch_waiting_t waiting = {.comm = comm,
+                             .call = first->id,
+                             .number = first->number,
+                             .history = comm->history,
+                             .may_be_ended = may_be_ended(watch, comm)};
+  if (first->call->kind == RUN_COLLECTIVE) waiting.history = first->engine_call->history;
   base_ranks_clear(&comm->waits_for);
-  for (const comm_task_t *task = first; task != NULL; task = task->next) {
+  for (const run_task_t *task = first; task != NULL; task = task->next) {
     if (!is_of(task, comm)) continue;
-    comm_task_waits_for(task, &comm->waits_for);
-    if (task->call->kind != COMM_COLLECTIVE) continue;
+    run_task_waits_for(task, &comm->waits_for);
+    if (task->call->kind != RUN_COLLECTIVE) continue;
     waiting.has_collective = true; /* there is at most one */
     waiting.collective = task->number;
   }
@@ -37,34 +37,34 @@ static comm_waiting_t waiting_of(const comm_watch_t *watch, comm_task_t *first) 
 }
 
 /* Whether an earlier task is under way on the same communicator. */
-static bool has_earlier(const comm_task_t *task) {
-  for (const comm_task_t *earlier = task->previous; earlier != NULL; earlier = earlier->previous) {
+static bool has_earlier(const run_task_t *task) {
+  for (const run_task_t *earlier = task->previous; earlier != NULL; earlier = earlier->previous) {
     if (is_of(earlier, task->call->comm)) return true;
   }
   return false;
 }
 
-coll_status_t comm_waits_check(comm_waits_t *waits, comm_task_t *tasks) {
-  comm_watch_t *watch = &waits->watch;
+coll_status_t run_waits_check(run_waits_t *waits, run_task_t *tasks) {
+  watch_t *watch = &waits->watch;
   bool lost = false;
-  if (waits->tasks == NULL) comm_cross_wait_begin();
+  if (waits->tasks == NULL) watch_cross_wait_begin();
   waits->tasks = tasks;
   if (watch->begin_ns == 0) watch->begin_ns = base_clock_now_ns();
-  for (comm_task_t *task = tasks; task != NULL && !lost; task = task->next) {
-    if (!comm_task_is_under_way(task) || has_earlier(task)) continue;
-    const comm_waiting_t waiting = waiting_of(watch, task);
-    COLL_TRY(comm_watch_check(watch, &waiting, &lost));
+  for (run_task_t *task = tasks; task != NULL && !lost; task = task->next) {
+    if (!run_task_is_under_way(task) || has_earlier(task)) continue;
+    const watch_waiting_t waiting = waiting_of(watch, task);
+    COLL_TRY(watch_check(watch, &waiting, &lost));
   }
-  comm_watch_turn(watch, lost);
+  watch_turn(watch, lost);
   return COLL_OK;
 }
 
-void comm_waits_end(comm_waits_t *waits) {
-  comm_cross_wait_end();
-  for (comm_task_t *task = waits->tasks; task != NULL; task = task->next) {
+void run_waits_end(run_waits_t *waits) {
+  watch_cross_wait_end();
+  for (run_task_t *task = waits->tasks; task != NULL; task = task->next) {
     if (!task->published) continue; /* its communicator may be destroyed */
     task->published = false;
-    comm_watch_withdraw(&waits->watch, task->call->comm);
+    watch_withdraw(&waits->watch, task->call->comm);
   }
   waits->watch.shown_ns = 0;
   waits->tasks = NULL;

@@ -8,16 +8,16 @@
 #include "run/task.h"
 #include "watch/watch.h"
 
-typedef struct comm_waits {
-  comm_task_t *tasks; /* the waits of these are published; NULL: none */
-  comm_watch_t watch;
-} comm_waits_t;
+typedef struct run_waits {
+  run_task_t *tasks; /* the waits of these are published; NULL: none */
+  watch_t watch;
+} run_waits_t;
 
-/* Called before the first sleep and after each sleep without progress. Fails as comm_watch_check
+/* Called before the first sleep and after each sleep without progress. Fails as watch_check
  * does. */
-coll_status_t comm_waits_check(comm_waits_t *waits, comm_task_t *tasks);
+coll_status_t run_waits_check(run_waits_t *waits, run_task_t *tasks);
 
 /* The tasks made progress: withdraws the published waits. */
-void comm_waits_end(comm_waits_t *waits);
+void run_waits_end(run_waits_t *waits);
 
 #endif

@@ -40,7 +40,7 @@ typedef struct yields {
 /* initial-exec: read before every yield by its offset, not by a call. */
 static _Thread_local yields_t own __attribute__((tls_model("initial-exec")));
 
-bool comm_yield_is_costly(void) {
+bool run_yield_is_costly(void) {
   return own.pause_ns > 0 && base_clock_now_ns() < own.until_ns;
 }
 
@@ -93,11 +93,11 @@ static void note_contention(uint64_t took_ns) {
   }
 }
 
-int comm_yield_polls(const struct coll_comm *comm) {
+int run_yield_polls(const struct coll_comm *comm) {
   return comm->spin_limit >> own.contention;
 }
 
-void comm_yield(const struct coll_comm *comm, transport_t *transport) {
+void run_yield(const struct coll_comm *comm, transport_t *transport) {
   bool spins = comm->spin_limit > 0; /* it polls for long before it yields */
   bool timed = spins || own.long_yield_ns > 0 || own.count++ % YIELDS_PER_TIMED == 0;
   uint64_t began_ns = timed ? base_clock_now_ns() : 0;

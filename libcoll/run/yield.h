@@ -11,14 +11,14 @@
 
 /* The number of polls before the core is yielded: the communicator's spin_limit, or less if other
  * threads, such as ranks bound to the same core, ran during recent yields. */
-int comm_yield_polls(const struct coll_comm *comm);
+int run_yield_polls(const struct coll_comm *comm);
 
 /* Whether programs other than the ranks seem to compute on the ranks' cores. A yield to such a
  * program takes a time slice, some milliseconds; a thread that is woken from a sleep runs before
  * it. */
-bool comm_yield_is_costly(void);
+bool run_yield_is_costly(void);
 
 /* Yields the core, by sched_yield() or, if transport is not NULL, by the transport's yield. */
-void comm_yield(const struct coll_comm *comm, transport_t *transport);
+void run_yield(const struct coll_comm *comm, transport_t *transport);
 
 #endif

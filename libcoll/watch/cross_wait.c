@@ -144,21 +144,21 @@ static void withdraw(void) {
   published = false;
 }
 
-void comm_cross_wait_begin(void) {
+void watch_cross_wait_begin(void) {
   pthread_mutex_lock(&lock);
   waiting_threads += own_waits++ == 0;
   changes++;
   pthread_mutex_unlock(&lock);
 }
 
-void comm_cross_wait_end(void) {
+void watch_cross_wait_end(void) {
   pthread_mutex_lock(&lock);
   waiting_threads -= --own_waits == 0;
   withdraw();
   pthread_mutex_unlock(&lock);
 }
 
-void comm_cross_wait_publish(void) {
+void watch_cross_wait_publish(void) {
   waits_t waits = {.known = true, .polled = true};
   pthread_mutex_lock(&lock);
   int idle = atomic_load_explicit(&idle_workers, memory_order_relaxed);
@@ -174,11 +174,11 @@ void comm_cross_wait_publish(void) {
   pthread_mutex_unlock(&lock);
 }
 
-void comm_cross_wait_idle_begin(void) {
+void watch_cross_wait_idle_begin(void) {
   atomic_fetch_add_explicit(&idle_workers, 1, memory_order_relaxed);
 }
 
 /* Called by the thread that gives the worker a job. That thread does not wait. */
-void comm_cross_wait_idle_end(void) {
+void watch_cross_wait_idle_end(void) {
   atomic_fetch_sub_explicit(&idle_workers, 1, memory_order_relaxed);
 }

@@ -131,12 +131,12 @@ static coll_status_t fail_deadlock(const struct coll_comm *comm, int count) {
  * for it. */
 static coll_status_t fail(struct coll_comm *comm, int count) {
   int lost = comm_lost_rank(comm);
-  if (lost >= 0) return comm_watch_fail_left(comm, lost, TRANSPORT_PEER_LOST);
+  if (lost >= 0) return watch_fail_left(comm, lost, TRANSPORT_PEER_LOST);
   return comm_finish(comm, fail_deadlock(comm, count), comm->rank);
 }
 
 /* Where messages are on their way for unknown times, only the limits of hang.h end a wait. */
-coll_status_t comm_deadlock_check(struct coll_comm *comm) {
+coll_status_t watch_deadlock_check(struct coll_comm *comm) {
   comm_deadlock_t *deadlock = &comm->deadlock;
   if (comm->local->delays) return COLL_OK;
   int count = find_reachable(comm, false);

@@ -9,6 +9,6 @@
 
 /* Called by a rank that has published its wait. COLL_ERROR_MISMATCH, with a text that names the
  * ranks, after the communicator was ended. */
-coll_status_t comm_deadlock_check(struct coll_comm *comm);
+coll_status_t watch_deadlock_check(struct coll_comm *comm);
 
 #endif

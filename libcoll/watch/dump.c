@@ -98,7 +98,7 @@ free_name:
   return status;
 }
 
-coll_status_t comm_dump(struct coll_comm *comm, const char *path) {
+coll_status_t watch_dump(struct coll_comm *comm, const char *path) {
   dump_t dump = {.status = COLL_OK};
   char *text = NULL;
   size_t bytes;

@@ -7,6 +7,6 @@
 #include "comm/comm.h"
 
 /* Implements coll_comm_dump. Callable from any thread. */
-coll_status_t comm_dump(struct coll_comm *comm, const char *path);
+coll_status_t watch_dump(struct coll_comm *comm, const char *path);
 
 #endif

@@ -80,7 +80,7 @@ static void report(struct coll_comm *comm) {
   if (!flight_wait_read(comm->local->flight, &own) || !should_report(comm, &own)) return;
   note_report(comm->local->flight, &own);
   comm->local->ops->publish(comm->local);
-  comm_missing_describe(comm, comm->hang.waited_ns, sentence, sizeof sentence);
+  watch_missing_describe(comm, comm->hang.waited_ns, sentence, sizeof sentence);
   print(sentence);
 }
 
@@ -88,7 +88,7 @@ static void report(struct coll_comm *comm) {
 
 static coll_status_t time_out(struct coll_comm *comm) {
   char sentence[TRANSPORT_REASON_BYTES];
-  int missing = comm_missing_describe(comm, comm->hang.waited_ns, sentence, sizeof sentence);
+  int missing = watch_missing_describe(comm, comm->hang.waited_ns, sentence, sizeof sentence);
   return comm_finish(comm, base_fail(COLL_ERROR_TIMEOUT, "%s", sentence), missing);
 }
 
@@ -102,7 +102,7 @@ static uint64_t lower_limit(const comm_limits_t *limits) {
   return lower_of(limits->hang_ns, limits->timeout_ns);
 }
 
-coll_status_t comm_hang_check(struct coll_comm *comm, uint64_t begin_ns) {
+coll_status_t watch_hang_check(struct coll_comm *comm, uint64_t begin_ns) {
   const comm_limits_t *limits = &comm->limits;
   comm_hang_t *hang = &comm->hang;
   uint64_t lower_ns = lower_limit(limits);

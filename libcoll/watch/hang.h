@@ -11,6 +11,6 @@
 /* Called by a rank that has published a wait, which began at begin_ns, and has received nothing
  * since the previous check of the same wait. COLL_ERROR_TIMEOUT after the communicator was ended.
  */
-coll_status_t comm_hang_check(struct coll_comm *comm, uint64_t begin_ns);
+coll_status_t watch_hang_check(struct coll_comm *comm, uint64_t begin_ns);
 
 #endif

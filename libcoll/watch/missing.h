@@ -9,6 +9,6 @@
 
 /* Called by a rank that has published its wait. waited_ns: a lower bound of the time it has waited.
  * Writes the sentence to text, truncated to `bytes`. Returns the lowest missing rank. */
-int comm_missing_describe(struct coll_comm *comm, uint64_t waited_ns, char *text, size_t bytes);
+int watch_missing_describe(struct coll_comm *comm, uint64_t waited_ns, char *text, size_t bytes);
 
 #endif

@@ -43,7 +43,7 @@ static bool checks_all_peers(const struct coll_comm *comm, int sleeps) {
 
 /* ---- publishing -----------------------------------------------------------------------------*/
 
-static void show(comm_watch_t *watch, struct coll_comm *comm) {
+static void show(watch_t *watch, struct coll_comm *comm) {
   uint64_t now_ns = base_clock_now_ns(), lasted_ns = now_ns - watch->begin_ns;
   uint64_t shown_ns = watch->shown_ns > 0 ? watch->shown_ns - watch->begin_ns : 0;
   uint64_t after_ns = SHOW_AFTER_NS * (uint64_t)(1 + comm->size / SHOW_CROWD);
@@ -53,7 +53,7 @@ static void show(comm_watch_t *watch, struct coll_comm *comm) {
 }
 
 /* Publishes this rank's wait on one communicator. */
-static void publish(comm_watch_t *watch, const comm_waiting_t *waiting) {
+static void publish(watch_t *watch, const watch_waiting_t *waiting) {
   struct coll_comm *comm = waiting->comm;
   flight_standstill_t standstill = {.begin_ns = watch->begin_ns,
                                     .collectives = comm->sequence,
@@ -67,7 +67,7 @@ static void publish(comm_watch_t *watch, const comm_waiting_t *waiting) {
   show(watch, comm);
 }
 
-void comm_watch_withdraw(const comm_watch_t *watch, struct coll_comm *comm) {
+void watch_withdraw(const watch_t *watch, struct coll_comm *comm) {
   flight_wait_end(comm->local->flight);
   if (watch->shown_ns > 0) comm->local->ops->publish(comm->local);
 }
@@ -76,7 +76,7 @@ void comm_watch_withdraw(const comm_watch_t *watch, struct coll_comm *comm) {
 
 /* A peer that leaves in the middle of a call may do so because of a rank that it has lost on
  * another communicator. */
-coll_status_t comm_watch_fail_left(struct coll_comm *comm, int peer, transport_peer_state_t state) {
+coll_status_t watch_fail_left(struct coll_comm *comm, int peer, transport_peer_state_t state) {
   flight_standstill_t own = {0};
   char text[FLIGHT_TEXT_BYTES];
   int lost = state == TRANSPORT_PEER_LOST ? peer : comm_lost_rank(comm);
@@ -101,10 +101,10 @@ coll_status_t comm_watch_fail_left(struct coll_comm *comm, int peer, transport_p
 }
 
 /* Fails if the peer was found lost for the second time in a row; otherwise remembers it. */
-static coll_status_t confirm_loss(comm_watch_t *watch, struct coll_comm *comm, int peer,
+static coll_status_t confirm_loss(watch_t *watch, struct coll_comm *comm, int peer,
                                   transport_peer_state_t state) {
   if (watch->suspected_comm == comm && watch->suspected_peer == peer) {
-    return comm_watch_fail_left(comm, peer, state);
+    return watch_fail_left(comm, peer, state);
   }
   watch->suspected_comm = comm;
   watch->suspected_peer = peer;
@@ -125,7 +125,7 @@ static int peers_at_once(const struct coll_comm *comm) {
   return has_many(comm) ? PEERS_AT_ONCE : comm->size;
 }
 
-static coll_status_t check_peer(comm_watch_t *watch, struct coll_comm *comm, int peer, bool *lost) {
+static coll_status_t check_peer(watch_t *watch, struct coll_comm *comm, int peer, bool *lost) {
   transport_t *route = comm->world.routes[peer];
   transport_peer_state_t state = route->ops->peer_state(route, peer);
   *lost = state != TRANSPORT_PEER_HERE;
@@ -134,12 +134,12 @@ static coll_status_t check_peer(comm_watch_t *watch, struct coll_comm *comm, int
 
 /* The next check begins behind the `count` peers of this one, but at the same ones while one of any
  * communicator is suspected. */
-static void advance(const comm_watch_t *watch, const struct coll_comm *comm, int count, int *next) {
+static void advance(const watch_t *watch, const struct coll_comm *comm, int count, int *next) {
   if (watch->suspected_comm == NULL) *next = (*next + count) % comm->size;
 }
 
 /* Peers that are waited for. *lost: one of them is lost. */
-static coll_status_t check_waited(comm_watch_t *watch, struct coll_comm *comm, bool *lost) {
+static coll_status_t check_waited(watch_t *watch, struct coll_comm *comm, bool *lost) {
   int left = peers_at_once(comm), passed = 0;
   int peer = peer_at(comm, watch->next_waited % comm->size);
   for (; passed < comm->size && left > 0 && !*lost; passed++) {
@@ -164,7 +164,7 @@ static bool is_needed(const struct coll_comm *comm, uint64_t collective, int pee
 }
 
 /* The same for peers that the collective needs, waited for by this rank or not. */
-static coll_status_t check_needed(comm_watch_t *watch, struct coll_comm *comm, uint64_t collective,
+static coll_status_t check_needed(watch_t *watch, struct coll_comm *comm, uint64_t collective,
                                   bool *lost) {
   int count = peers_at_once(comm);
   for (int i = 0; i < count && !*lost; i++) {
@@ -179,7 +179,7 @@ static coll_status_t check_needed(comm_watch_t *watch, struct coll_comm *comm, u
 
 /* Compares the current collectives. Of two ranks that wait in collectives of the same number, the
  * one that publishes later sees the other. */
-static coll_status_t compare_calls(const comm_watch_t *watch, struct coll_comm *comm) {
+static coll_status_t compare_calls(const watch_t *watch, struct coll_comm *comm) {
   flight_standstill_t own, other;
   if (!flight_wait_read(comm->local->flight, &own) || !flight_is_collective(own.call))
     return COLL_OK;
@@ -201,7 +201,7 @@ static coll_status_t compare_calls(const comm_watch_t *watch, struct coll_comm *
 
 /* ---- watching -------------------------------------------------------------------------------*/
 
-coll_status_t comm_watch_check(comm_watch_t *watch, const comm_waiting_t *waiting, bool *lost) {
+coll_status_t watch_check(watch_t *watch, const watch_waiting_t *waiting, bool *lost) {
   struct coll_comm *comm = waiting->comm;
   coll_status_t status = comm_failure(comm);
   if (status != COLL_OK) return comm_finish(comm, status, comm->rank);
@@ -217,13 +217,13 @@ coll_status_t comm_watch_check(comm_watch_t *watch, const comm_waiting_t *waitin
   COLL_TRY(compare_calls(watch, comm));
   /* of many ranks, each looks less often at what all others wait for */
   if (!has_many(comm) || checks_all_peers(comm, watch->sleeps)) {
-    COLL_TRY(comm_deadlock_check(comm));
+    COLL_TRY(watch_deadlock_check(comm));
   }
-  return comm_hang_check(comm, watch->begin_ns);
+  return watch_hang_check(comm, watch->begin_ns);
 }
 
-void comm_watch_turn(comm_watch_t *watch, bool lost) {
+void watch_turn(watch_t *watch, bool lost) {
   if (!lost) watch->suspected_comm = NULL;
   if (!lost) watch->turns++;
-  if (watch->sleeps % CROSS_WAIT_SLEEPS == CROSS_WAIT_SLEEPS - 1) comm_cross_wait_publish();
+  if (watch->sleeps % CROSS_WAIT_SLEEPS == CROSS_WAIT_SLEEPS - 1) watch_cross_wait_publish();
 }

@@ -9,7 +9,7 @@
 #include "comm/comm.h"
 
 /* The state of one wait. Initialize it with zeros. */
-typedef struct comm_watch {
+typedef struct watch {
   int sleeps;                       /* since the last progress */
   struct coll_comm *suspected_comm; /* its suspected_peer was found lost once; NULL: none */
   int suspected_peer;
@@ -18,10 +18,10 @@ typedef struct comm_watch {
   int next_waited, next_needed;
   uint64_t begin_ns; /* when the wait began */
   uint64_t shown_ns; /* when it was last made visible to ranks of other hosts; 0: never */
-} comm_watch_t;
+} watch_t;
 
 /* What a thread waits in and for, on one communicator. */
-typedef struct comm_waiting {
+typedef struct watch_waiting {
   struct coll_comm *comm; /* its waits_for: the ranks */
   flight_call_t call;     /* the first of its calls, */
   uint64_t number;        /* the number of that, */
@@ -29,7 +29,7 @@ typedef struct comm_waiting {
   bool may_be_ended;      /* another thread may make a call that ends the wait */
   bool has_collective;    /* one of the calls is a collective, */
   uint64_t collective;    /* of this number */
-} comm_waiting_t;
+} watch_waiting_t;
 
 /* For each communicator of a waiting thread, before the first sleep and after each sleep without
  * progress: publishes the wait and looks for what ends it. *lost, in and out: a peer was found lost
@@ -37,16 +37,16 @@ typedef struct comm_waiting {
  * it ended the communicator, with that communicator's failure, with COLL_ERROR_RANK_LOST if a peer
  * died, with COLL_ERROR_MISMATCH (coll.h defines a mismatch), or with COLL_ERROR_TIMEOUT (hang.h).
  */
-coll_status_t comm_watch_check(comm_watch_t *watch, const comm_waiting_t *waiting, bool *lost);
+coll_status_t watch_check(watch_t *watch, const watch_waiting_t *waiting, bool *lost);
 
 /* All were checked. lost: by the last check. */
-void comm_watch_turn(comm_watch_t *watch, bool lost);
+void watch_turn(watch_t *watch, bool lost);
 
 /* The thread waits no more on the communicator: withdraws what was published. */
-void comm_watch_withdraw(const comm_watch_t *watch, struct coll_comm *comm);
+void watch_withdraw(const watch_t *watch, struct coll_comm *comm);
 
 /* Fails the communicator because the peer, whose state is LEFT or LOST, is not there any more in
  * the call that this rank waits in. */
-coll_status_t comm_watch_fail_left(struct coll_comm *comm, int peer, transport_peer_state_t state);
+coll_status_t watch_fail_left(struct coll_comm *comm, int peer, transport_peer_state_t state);
 
 #endif

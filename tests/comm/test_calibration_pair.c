@@ -11,9 +11,9 @@
 #define SLOW_NS 2000000u
 
 typedef struct worker {
-  calibration_thread_t thread;
+  calibrate_thread_t thread;
   struct worker *other;
-  calibration_work_t *works[2];
+  calibrate_work_t *works[2];
   uint64_t ns[2];
   _Atomic int begun; /* number of calls of the work function */
   int ended;
@@ -38,14 +38,14 @@ static void work_long(void *context, size_t size) {
 
 static void *measure(void *context) {
   worker_t *worker = context;
-  calibration_pair_time(&worker->thread, worker, worker->works, 2, SLOW_NS, 1, worker->ns);
+  calibrate_pair_time(&worker->thread, worker, worker->works, 2, SLOW_NS, 1, worker->ns);
   return NULL;
 }
 
-static void run(worker_t workers[2], calibration_work_t *work, uint64_t deadline_ns) {
-  static calibration_pair_t pair;
+static void run(worker_t workers[2], calibrate_work_t *work, uint64_t deadline_ns) {
+  static calibrate_pair_t pair;
   pthread_t threads[2];
-  pair = (calibration_pair_t){.deadline_ns = deadline_ns};
+  pair = (calibrate_pair_t){.deadline_ns = deadline_ns};
   for (int i = 0; i < 2; i++) {
     workers[i] = (worker_t){
         .thread = {.pair = &pair, .number = i}, .other = &workers[1 - i], .works = {work, work}};
@@ -54,7 +54,7 @@ static void run(worker_t workers[2], calibration_work_t *work, uint64_t deadline
   for (int i = 0; i < 2; i++) pthread_join(threads[i], NULL);
 }
 
-Test(calibration_pair, works_in_step) {
+Test(calibrate_pair, works_in_step) {
   worker_t workers[2];
   run(workers, work_in_step, UINT64_MAX);
   for (int i = 0; i < 2; i++) {
@@ -65,13 +65,13 @@ Test(calibration_pair, works_in_step) {
   cr_assert_eq(workers[0].ended, workers[1].ended);
 }
 
-Test(calibration_pair, takes_as_long_as_the_slower_thread) {
+Test(calibrate_pair, takes_as_long_as_the_slower_thread) {
   worker_t workers[2];
   run(workers, work_long, UINT64_MAX);
   for (int i = 0; i < 2; i++) cr_assert_geq(workers[i].ns[1], SLOW_NS, "thread %d", i);
 }
 
-Test(calibration_pair, stops_after_the_deadline) {
+Test(calibrate_pair, stops_after_the_deadline) {
   worker_t workers[2];
   run(workers, work_in_step, 1);
   for (int i = 0; i < 2; i++) {

@@ -209,7 +209,7 @@ static void remove_home(void) {
 
 static int find_costs(int rank, int size, void *context) {
   (void)rank, (void)size;
-  return calibration_costs_find(context) == COLL_OK ? 0 : harness_fail("%s", base_last_error());
+  return calibrate_costs_find(context) == COLL_OK ? 0 : harness_fail("%s", base_last_error());
 }
 
 /* The costs that a new process finds. */

@@ -13,7 +13,7 @@ static float in[LARGEST + 1], out[LARGEST + 1];
 static comm_cache_entry_t *entry_of(coll_comm_t comm, coll_op_t op, size_t count) {
   const comm_traits_t traits = {
       .collective = COLL_ALLREDUCE, .dtype = COLL_FLOAT32, .op = op, .reach = PLAN_REACH_USER};
-  return comm_fastpath_lookup(comm, comm_shape_make(traits, count));
+  return run_fastpath_lookup(comm, comm_shape_make(traits, count));
 }
 
 static bool becomes_fast(coll_comm_t comm, coll_op_t op, size_t count) {

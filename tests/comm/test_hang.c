@@ -169,7 +169,7 @@ Test(hang, names_a_rank_that_does_not_go_on) {
     if (rank != 1) flight_wait_publish(own, &wait);
   }
   comms[0]->hang.seen_ns = 31000 * MS;
-  cr_assert(comm_missing_describe(comms[0], 30500 * MS, text, sizeof text) == 1);
+  cr_assert(watch_missing_describe(comms[0], 30500 * MS, text, sizeof text) == 1);
   at = strstr(text,
               ") does not go on in call 0, barrier(), which ranks 0, 2 and 3 have been in "
               "for at least 30 s; it does not wait; it is a thread of this process");
@@ -178,7 +178,7 @@ Test(hang, names_a_rank_that_does_not_go_on) {
       comms[1]->local->flight,
       &(flight_standstill_t){
           .begin_ns = 1, .call = call, .peers = &peers, .words = 1, .collectives = 1});
-  cr_assert(comm_missing_describe(comms[0], 30500 * MS, text, sizeof text) == 1);
+  cr_assert(watch_missing_describe(comms[0], 30500 * MS, text, sizeof text) == 1);
   at = strstr(text,
               ") does not go on in call 0, barrier(), which ranks 0 to 3 have been in for "
               "at least 30 s; it waits in call 0, barrier(), for rank 1");

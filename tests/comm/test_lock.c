@@ -14,21 +14,21 @@
 
 typedef struct crossed {
   struct coll_comm *comms[2];
-  comm_batch_t batches[2];
+  run_batch_t batches[2];
 } crossed_t;
 
 /* A batch of one barrier on each communicator, without tickets. */
-static comm_batch_t empty_batch(const crossed_t *crossed) {
-  comm_batch_t batch = {.calls = calloc(2, sizeof *batch.calls),
-                        .call_count = 2,
-                        .tickets = calloc(2, sizeof *batch.tickets),
-                        .ticket_count = 2};
+static run_batch_t empty_batch(const crossed_t *crossed) {
+  run_batch_t batch = {.calls = calloc(2, sizeof *batch.calls),
+                       .call_count = 2,
+                       .tickets = calloc(2, sizeof *batch.tickets),
+                       .ticket_count = 2};
   if (batch.calls == NULL || batch.tickets == NULL) abort();
   for (int c = 0; c < 2; c++) {
     const comm_traits_t traits = {
         .collective = COLL_BARRIER, .dtype = COLL_UINT8, .reach = PLAN_REACH_USER};
-    batch.calls[c] = (comm_call_t){
-        .kind = COMM_COLLECTIVE, .comm = crossed->comms[c], .shape = comm_shape_make(traits, 0)};
+    batch.calls[c] = (run_call_t){
+        .kind = RUN_COLLECTIVE, .comm = crossed->comms[c], .shape = comm_shape_make(traits, 0)};
     batch.tickets[c] = (comm_ticket_t){.comm = crossed->comms[c]};
   }
   return batch;
@@ -37,7 +37,7 @@ static comm_batch_t empty_batch(const crossed_t *crossed) {
 static int run_batch(int rank, int size, void *context) {
   (void)size;
   crossed_t *crossed = context;
-  if (comm_batch_run(&crossed->batches[rank], false) == COLL_OK) return 0;
+  if (run_batch_run(&crossed->batches[rank], false) == COLL_OK) return 0;
   return harness_fail("batch %d: %s", rank, base_last_error());
 }
 

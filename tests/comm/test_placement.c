@@ -229,22 +229,23 @@ Test(placement, ranks_are_on_hosts_in_turn) {
 
 /* Homes of ranks that are bound to two NUMA nodes, as their records have them. */
 Test(placement, bound_ranks_are_grouped_by_numa_node) {
-  static comm_record_t records[4];
+  static lifetime_record_t records[4];
   topo_layout_t *layout = NULL, *same;
   for (int rank = 0; rank < 4; rank++) {
     records[rank].home = (topo_home_t){0, (int16_t)(rank / 2)};
     records[rank].name.shm.length = 1;
   }
-  cr_assert_eq(comm_placement_of_records(4, records, &layout), COLL_OK, "%s", base_last_error());
+  cr_assert_eq(lifetime_placement_of_records(4, records, &layout), COLL_OK, "%s",
+               base_last_error());
   cr_assert(layout != NULL && layout->levels == 1 && layout->level[0].kind == TOPO_NUMA);
   cr_assert_eq(layout->level[0].group_of[2], 1);
   same = layout;
-  cr_assert_eq(comm_placement_of_records(4, records, &layout), COLL_OK);
+  cr_assert_eq(lifetime_placement_of_records(4, records, &layout), COLL_OK);
   cr_assert_eq(layout, same, "a layout of a file is kept");
   topo_layout_free(layout);
   layout = NULL;
   records[3].home.numa = TOPO_HOME_NONE;
-  cr_assert_eq(comm_placement_of_records(4, records, &layout), COLL_OK);
+  cr_assert_eq(lifetime_placement_of_records(4, records, &layout), COLL_OK);
   cr_assert_null(layout, "a rank that is not bound");
 }
 
@@ -263,7 +264,7 @@ static void expect_links(const topo_layout_t *layout) {
 }
 
 Test(placement, ranks_of_several_hosts_are_grouped_by_host) {
-  static comm_record_t records[5];
+  static lifetime_record_t records[5];
   static const char *const hosts[] = {"b", "a", "b", "c", "a"};
   static const int32_t groups[] = {0, 1, 0, 2, 1};
   static const int32_t domains[] = {0, 1, 0, 2, 3}; /* rank 4 does not use shared memory */
@@ -273,7 +274,8 @@ Test(placement, ranks_of_several_hosts_are_grouped_by_host) {
     records[rank].name.shm.length = rank == 4 ? 0 : 1;
     records[rank].name.tcp.megabits = rank % 2 == 0 ? 1000 : 0; /* 0: taken as 10000 */
   }
-  cr_assert_eq(comm_placement_of_records(5, records, &layout), COLL_OK, "%s", base_last_error());
+  cr_assert_eq(lifetime_placement_of_records(5, records, &layout), COLL_OK, "%s",
+               base_last_error());
   cr_assert(layout != NULL && layout->levels == 1 && layout->level[0].kind == TOPO_HOST);
   for (int rank = 0; rank < 5; rank++) {
     cr_expect_eq(layout->level[0].group_of[rank], groups[rank]);
@@ -284,6 +286,6 @@ Test(placement, ranks_of_several_hosts_are_grouped_by_host) {
 }
 
 Test(placement, a_file_replaces_the_homes_of_ranks) {
-  topo_home_t home = comm_placement_home("file.json");
+  topo_home_t home = lifetime_placement_home("file.json");
   cr_assert(home.package == TOPO_HOME_NONE && home.numa == TOPO_HOME_NONE);
 }

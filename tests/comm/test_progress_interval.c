@@ -52,12 +52,12 @@ void __wrap_base_clock_sleep_ns(uint64_t duration_ns) {
   __real_base_clock_sleep_ns(duration_ns);
 }
 
-void __real_comm_yield(const struct coll_comm *comm, transport_t *transport);
-void __wrap_comm_yield(const struct coll_comm *comm, transport_t *transport);
-void __wrap_comm_yield(const struct coll_comm *comm, transport_t *transport) {
+void __real_run_yield(const struct coll_comm *comm, transport_t *transport);
+void __wrap_run_yield(const struct coll_comm *comm, transport_t *transport);
+void __wrap_run_yield(const struct coll_comm *comm, transport_t *transport) {
   pass(YIELD_NS);
   if (is_waiting) yields++;
-  __real_comm_yield(comm, transport);
+  __real_run_yield(comm, transport);
 }
 
 /* ---- the ranks ------------------------------------------------------------------------------*/

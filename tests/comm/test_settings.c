@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "comm/rendezvous/rendezvous.h"
+#include "bootstrap/rendezvous/rendezvous.h"
 #include "comm/settings.h"
 #include "harness/party.h"
 #include "topo/interfaces.h"

@@ -64,9 +64,9 @@ static coll_status_t fail_server_died(const rendezvous_link_t *link) {
 
 /* The server has hung up on this rank. */
 static coll_status_t fail_server_lost(const rendezvous_link_t *link) {
-  comm_peer_process_state_t state =
-      comm_peer_process_settle(&link->server_process, link->server_pid);
-  if (state != COMM_PEER_PROCESS_LIVES) return fail_server_died(link);
+  bootstrap_process_state_t state =
+      bootstrap_process_settle(&link->server_process, link->server_pid);
+  if (state != BOOTSTRAP_PROCESS_LIVES) return fail_server_died(link);
   return base_fail(COLL_ERROR_RANK_LOST,
                    "rank %d: the rendezvous server of process %d, which lives, hung up while the "
                    "communicator was being made",
@@ -82,10 +82,10 @@ static coll_status_t fail_used(const rendezvous_link_t *link) {
 
 /* Nobody listens any more where the server did. */
 static coll_status_t fail_server_gone(const call_t *call, const rendezvous_link_t *link) {
-  comm_peer_process_state_t state =
-      comm_peer_process_settle(&link->server_process, link->server_pid);
-  if (state == COMM_PEER_PROCESS_LIVES) return fail_used(link);
-  if (state == COMM_PEER_PROCESS_ENDED || link->server_pid == 0) return fail_server_died(link);
+  bootstrap_process_state_t state =
+      bootstrap_process_settle(&link->server_process, link->server_pid);
+  if (state == BOOTSTRAP_PROCESS_LIVES) return fail_used(link);
+  if (state == BOOTSTRAP_PROCESS_ENDED || link->server_pid == 0) return fail_server_died(link);
   return base_fail(COLL_ERROR_RANK_LOST,
                    "rank %d: nobody answers at %s port %u any more: this id has been used, or the "
                    "process that made it (pid %d), which is rank 0 unless it was another one, has "
@@ -200,7 +200,7 @@ static coll_status_t fail_secret(const call_t *call, coll_status_t status) {
 /* Another server may have got the port of one that is done. */
 static coll_status_t fail_other_job(const call_t *call, const rendezvous_link_t *link) {
   bool lives =
-      comm_peer_process_look(&link->server_process, link->server_pid) == COMM_PEER_PROCESS_LIVES;
+      bootstrap_process_look(&link->server_process, link->server_pid) == BOOTSTRAP_PROCESS_LIVES;
   return lives ? fail_used(link) : fail_secret(call, COLL_ERROR_INVALID);
 }
 

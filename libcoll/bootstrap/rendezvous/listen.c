@@ -44,6 +44,6 @@ coll_status_t rendezvous_server_start(rendezvous_address_t *address) {
   }
   address->port = port;
   address->pid = (int32_t)getpid();
-  address->process = comm_peer_process_own();
+  address->process = bootstrap_process_own();
   return COLL_OK;
 }

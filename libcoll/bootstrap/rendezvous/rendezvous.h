@@ -24,7 +24,7 @@ typedef struct rendezvous_address {
   uint16_t port;
   bool is_here; /* the server is this host's and listens at all of its addresses */
   int32_t pid;  /* of the server, which is already listening; 0: not known, it may come later */
-  comm_peer_process_t process; /* the same process; space 0: not known */
+  bootstrap_process_t process; /* the same process; space 0: not known */
   uint64_t job; /* tells servers of several jobs on one port apart; may be known to anyone */
   base_secret_t secret; /* the server hangs up on callers that do not know it */
 } rendezvous_address_t;
@@ -78,7 +78,7 @@ typedef struct rendezvous_link {
   int fd; /* -1: none; readable when there is news for rendezvous_check */
   int rank;
   int server_pid;
-  comm_peer_process_t server_process; /* space 0: not known */
+  bootstrap_process_t server_process; /* space 0: not known */
   int server_rank; /* the rank whose process runs the server; -1: none, or not known yet */
   wire_answer_t verdict;
   size_t verdict_received; /* bytes */
