@@ -354,7 +354,9 @@ static bool make_profiles(bench_t *bench) {
   for (int probe = 0; probe < CALIBRATE_PROBE_COUNT; probe++) {
     const algo_t *algo;
     if (algo_find(COLL_ALLREDUCE, probes[probe].algo, &algo) != COLL_OK) return false;
-    if (tune_profile_make(algo, 2, NULL, &bench->profiles[probe]) != COLL_OK) return false;
+    if (tune_profile_make(algo, 2, NULL, &plan_host_capabilities, &bench->profiles[probe]) !=
+        COLL_OK)
+      return false;
   }
   return true;
 }

@@ -76,8 +76,8 @@ static coll_status_t make_profiles(struct coll_comm *comm, coll_collective_t col
   while (algo_at(collective, count) != NULL) count++;
   COLL_TRY(base_alloc((size_t)count, sizeof *profiles, "profiles", (void **)&profiles));
   for (int i = 0; i < count; i++) {
-    coll_status_t status =
-        tune_profile_make(algo_at(collective, i), comm->size, comm->layout, &profiles[i]);
+    coll_status_t status = tune_profile_make(algo_at(collective, i), comm->size, comm->layout,
+                                             &plan_host_capabilities, &profiles[i]);
     if (status == COLL_OK && comm->size > comm->cores && !has_links(comm)) {
       status = tune_sched_sim(&profiles[i], comm->size, comm->cores);
     }

@@ -18,8 +18,8 @@ static coll_status_t make_profiles(struct coll_comm *comm, gpurun_t *gpu,
   while (algo_at(collective, count) != NULL) count++;
   COLL_TRY(base_alloc((size_t)count, sizeof *profiles, "profiles", (void **)&profiles));
   for (int i = 0; i < count; i++) {
-    coll_status_t status =
-        tune_profile_make(algo_at(collective, i), comm->size, comm->layout, &profiles[i]);
+    coll_status_t status = tune_profile_make(algo_at(collective, i), comm->size, comm->layout,
+                                             &plan_gpu_capabilities, &profiles[i]);
     if (status == COLL_OK) continue;
     free(profiles);
     return status;

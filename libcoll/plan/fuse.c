@@ -16,6 +16,11 @@ static bool peeks_all(const void *context, int32_t peer) {
 const plan_capabilities_t plan_host_capabilities = {
     .dsts_max = PLAN_FUSE_DSTS_MAX, .operands_max = INT32_MAX, .watched = true, .peeks = peeks_all};
 
+const plan_capabilities_t plan_gpu_capabilities = {.dsts_max = PLAN_FUSE_GPU_OPERANDS_MAX,
+                                                   .operands_max = PLAN_FUSE_GPU_OPERANDS_MAX,
+                                                   .copies = true,
+                                                   .pulls = true};
+
 /* The search: the lane and what its executor can do. */
 typedef struct fusing {
   const plan_t *plan;

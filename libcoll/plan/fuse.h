@@ -34,6 +34,11 @@ typedef struct plan_capabilities {
  * and blocks of equal size. */
 extern const plan_capabilities_t plan_host_capabilities;
 
+/* Those of the GPU kernel, which looks up the destinations and sources of an action together, notes
+ * the end of each step that another lane waits for, and reads all messages into their place. */
+#define PLAN_FUSE_GPU_OPERANDS_MAX 128
+extern const plan_capabilities_t plan_gpu_capabilities;
+
 /* Steps [first, end) of a lane: one action. */
 typedef struct plan_fused {
   uint32_t first, end;

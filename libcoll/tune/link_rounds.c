@@ -44,7 +44,7 @@ static coll_status_t add_rank(rounds_t *rounds, const plan_shape_t *shape, int32
   COLL_TRY(algo_build(rounds->pricing->profile->algo, shape, rank, false, &sampled->plan));
   COLL_TRY(base_alloc((size_t)sampled->plan->lanes, sizeof *sampled->next, "a sample",
                       (void **)&sampled->next));
-  return tune_touched_create(sampled->plan, rank, &plan_host_capabilities, &sampled->touched);
+  return tune_touched_create(sampled->plan, rank, rounds->pricing->profile->can, &sampled->touched);
 }
 
 /* Every rank does this, so those that share a core have to share its time. */

@@ -383,7 +383,7 @@ static coll_status_t sim_open(link_sim_t *sim) {
       base_alloc(sim->lanes, sizeof *sim->events.heap, "a simulation", (void **)&sim->events.heap));
   COLL_TRY(base_alloc(ranks, sizeof *sim->touched, "a simulation", (void **)&sim->touched));
   for (int32_t rank = 0; rank < plan->shape.size; rank++) {
-    COLL_TRY(tune_touched_create(plan, rank, &plan_host_capabilities, &sim->touched[rank]));
+    COLL_TRY(tune_touched_create(plan, rank, sim->pricing->profile->can, &sim->touched[rank]));
   }
   return COLL_OK;
 }

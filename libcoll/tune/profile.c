@@ -55,6 +55,7 @@ typedef struct chain {
 
 typedef struct walk {
   const plan_t *plan;
+  const plan_capabilities_t *can;
   tune_regime_t regime;
   int passes;
   size_t lanes, count;     /* lanes of all ranks; steps of all lanes in one pass */
@@ -237,7 +238,7 @@ static coll_status_t open_walk(walk_t *walk) {
   for (size_t i = 0; i < channels; i++) walk->heads[i] = NONE;
   COLL_TRY(base_alloc(ranks, sizeof(tune_touched_t), "a profile", (void **)&walk->touched));
   for (int32_t rank = 0; rank < plan->shape.size; rank++) {
-    COLL_TRY(tune_touched_create(plan, rank, &plan_host_capabilities, &walk->touched[rank]));
+    COLL_TRY(tune_touched_create(plan, rank, walk->can, &walk->touched[rank]));
   }
   return COLL_OK;
 }
@@ -256,9 +257,9 @@ static void close_walk(walk_t *walk) {
   free(walk->first);
 }
 
-static coll_status_t walk_all(const plan_t *plan, tune_regime_t regime, int passes,
-                              tune_counts_t *longest) {
-  walk_t walk = {.plan = plan, .regime = regime, .passes = passes};
+static coll_status_t walk_all(const plan_t *plan, const plan_capabilities_t *can,
+                              tune_regime_t regime, int passes, tune_counts_t *longest) {
+  walk_t walk = {.plan = plan, .can = can, .regime = regime, .passes = passes};
   coll_status_t status = open_walk(&walk);
   if (status == COLL_OK) status = run(&walk, longest);
   close_walk(&walk);
@@ -290,10 +291,11 @@ static void note_reach(const plan_t *plan, int32_t rank, tune_profile_t *profile
 /* ---- profiles -------------------------------------------------------------------------------*/
 
 /* Counts one rank's program. hops: receives and waits that do not directly follow another one. */
-static coll_status_t count_program(const plan_t *plan, int32_t rank, tune_counts_t *sum) {
+static coll_status_t count_program(const plan_t *plan, int32_t rank, const plan_capabilities_t *can,
+                                   tune_counts_t *sum) {
   tune_counts_t counts = {0};
   tune_touched_t touched = {{NULL}};
-  coll_status_t status = tune_touched_create(plan, rank, &plan_host_capabilities, &touched);
+  coll_status_t status = tune_touched_create(plan, rank, can, &touched);
   for (int32_t i = 0; i < plan->lanes && status == COLL_OK; i++) {
     const plan_lane_t *lane = &plan->programs[rank].lanes[i];
     bool waited = false;
@@ -312,12 +314,12 @@ static coll_status_t count_program(const plan_t *plan, int32_t rank, tune_counts
 /* plan: with the programs of all ranks. */
 static coll_status_t profile_whole(const plan_t *plan, tune_profile_t *profile) {
   for (int regime = 0; regime < TUNE_REGIME_COUNT; regime++) {
-    COLL_TRY(walk_all(plan, (tune_regime_t)regime, 1, &profile->once[regime]));
-    COLL_TRY(walk_all(plan, (tune_regime_t)regime, 2, &profile->twice[regime]));
+    COLL_TRY(walk_all(plan, profile->can, (tune_regime_t)regime, 1, &profile->once[regime]));
+    COLL_TRY(walk_all(plan, profile->can, (tune_regime_t)regime, 2, &profile->twice[regime]));
   }
   for (int32_t rank = 0; rank < plan->shape.size; rank++) {
     tune_counts_t counts;
-    COLL_TRY(count_program(plan, rank, &counts));
+    COLL_TRY(count_program(plan, rank, profile->can, &counts));
     tune_counts_add(&profile->all, &counts);
     note_reach(plan, rank, profile);
   }
@@ -327,7 +329,7 @@ static coll_status_t profile_whole(const plan_t *plan, tune_profile_t *profile) 
 /* plan: with this rank's program. */
 static coll_status_t add_sample(const plan_t *plan, int rank, tune_profile_t *profile) {
   tune_counts_t counts;
-  COLL_TRY(count_program(plan, rank, &counts));
+  COLL_TRY(count_program(plan, rank, profile->can, &counts));
   tune_counts_add(&profile->all, &counts);
   note_reach(plan, rank, profile);
   for (int regime = 0; regime < TUNE_REGIME_COUNT; regime++) {
@@ -370,9 +372,9 @@ static coll_status_t verdict_of(const algo_t *algo, const plan_shape_t *shape,
 }
 
 coll_status_t tune_profile_make(const algo_t *algo, int size, const topo_layout_t *layout,
-                                tune_profile_t *profile) {
+                                const plan_capabilities_t *can, tune_profile_t *profile) {
   plan_shape_t shape = {.collective = algo->collective, .size = size, .layout = layout};
-  tune_profile_t made = {.algo = algo, .layout = layout};
+  tune_profile_t made = {.algo = algo, .layout = layout, .can = can};
   plan_t *plan;
   COLL_TRY(verdict_of(algo, &shape, &made.verdict));
   if (made.verdict != TUNE_POSSIBLE) {

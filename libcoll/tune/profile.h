@@ -7,6 +7,7 @@
 #define TUNE_PROFILE_H
 
 #include "algo/algo.h"
+#include "plan/fuse.h"
 #include "plan/room.h"
 #include "tune/machine.h"
 
@@ -42,6 +43,7 @@ typedef enum tune_verdict {
 typedef struct tune_profile {
   const algo_t *algo;
   const topo_layout_t *layout;
+  const plan_capabilities_t *can; /* of what carries the plan out */
   tune_verdict_t
       verdict; /* POSSIBLE, UNSUITED or NOT_MAPPED; in the last two cases all below is 0 */
   plan_load_t load;
@@ -63,9 +65,9 @@ typedef struct tune_profile {
 /* Profiles an algorithm. Up to TUNE_WHOLE ranks, all ranks are counted. For more, a sample of ranks
  * is counted, and the longest chain is taken to be the longest program of the sample. The call is
  * out of place with root 0: other calls differ by the copies of one rank at most. The layout (or
- * NULL) must live as long as the profile. */
+ * NULL) must live as long as the profile. can: plan_host_capabilities or plan_gpu_capabilities. */
 #define TUNE_WHOLE 16
 coll_status_t tune_profile_make(const algo_t *algo, int size, const topo_layout_t *layout,
-                                tune_profile_t *profile);
+                                const plan_capabilities_t *can, tune_profile_t *profile);
 
 #endif

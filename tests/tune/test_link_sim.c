@@ -55,7 +55,8 @@ static tune_estimate_t estimate_of(const topo_layout_t *layout, coll_collective_
   tune_profile_t profile;
   tune_estimate_t estimate;
   cr_assert_eq(algo_find(collective, name, &algo), COLL_OK, "%s", base_last_error());
-  cr_assert_eq(tune_profile_make(algo, layout->size, layout, &profile), COLL_OK);
+  cr_assert_eq(tune_profile_make(algo, layout->size, layout, &plan_host_capabilities, &profile),
+               COLL_OK);
   cr_assert_eq(tune_estimate(&no_costs, &profile, &call, &estimate), COLL_OK, "%s",
                base_last_error());
   cr_assert_eq(estimate.verdict, TUNE_POSSIBLE, "%s: verdict %d", name, (int)estimate.verdict);
@@ -223,7 +224,9 @@ Test(link_sim, all_algorithms) {
       const algo_t *algo;
       for (int index = 0; (algo = algo_at((coll_collective_t)collective, index)) != NULL; index++) {
         tune_profile_t profile;
-        cr_assert_eq(tune_profile_make(algo, layouts[i]->size, layouts[i], &profile), COLL_OK);
+        cr_assert_eq(tune_profile_make(algo, layouts[i]->size, layouts[i], &plan_host_capabilities,
+                                       &profile),
+                     COLL_OK);
         if (profile.verdict != TUNE_POSSIBLE || profile.load.multicast) continue;
         uint64_t small_ps = time_ps(layouts[i], algo->collective, algo->name, 1024);
         uint64_t large_ps = time_ps(layouts[i], algo->collective, algo->name, 1 << 20);
@@ -254,7 +257,7 @@ Test(link_sim, rounds_agree_with_the_simulation) {
                                 .cores = 16,
                                 .room = {(size_t)1 << 30, 0, (size_t)1 << 30}};
       cr_assert_eq(algo_find(COLL_ALLREDUCE, names[i], &algo), COLL_OK);
-      cr_assert_eq(tune_profile_make(algo, 16, layout, &profile), COLL_OK);
+      cr_assert_eq(tune_profile_make(algo, 16, layout, &plan_host_capabilities, &profile), COLL_OK);
       cr_assert_eq(tune_estimate(&no_costs, &profile, &call, &simulated), COLL_OK);
       profile.all.steps = TUNE_SIMULATED_MAX + 1;
       cr_assert_eq(tune_estimate(&no_costs, &profile, &call, &by_rounds), COLL_OK);

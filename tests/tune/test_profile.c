@@ -9,7 +9,8 @@ static tune_profile_t profile_of(coll_collective_t collective, const char *name,
   const algo_t *algo;
   tune_profile_t profile;
   cr_assert_eq(algo_find(collective, name, &algo), COLL_OK, "%s", base_last_error());
-  cr_assert_eq(tune_profile_make(algo, size, NULL, &profile), COLL_OK, "%s", base_last_error());
+  cr_assert_eq(tune_profile_make(algo, size, NULL, &plan_host_capabilities, &profile), COLL_OK,
+               "%s", base_last_error());
   return profile;
 }
 

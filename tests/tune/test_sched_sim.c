@@ -76,7 +76,7 @@ Test(sched_sim, counts_loads_that_hit_the_cache) {
   tune_profile_t before, after;
   const algo_t *algo;
   cr_assert_eq(algo_find(COLL_ALLREDUCE, "staged_by_two", &algo), COLL_OK);
-  cr_assert_eq(tune_profile_make(algo, 8, NULL, &before), COLL_OK);
+  cr_assert_eq(tune_profile_make(algo, 8, NULL, &plan_host_capabilities, &before), COLL_OK);
   after = before;
   cr_assert_eq(tune_sched_sim(&after, 8, 2), COLL_OK);
   int64_t cached_loads = before.all.chunks[TUNE_PULL] - after.all.chunks[TUNE_PULL];

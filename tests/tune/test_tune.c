@@ -32,8 +32,9 @@ static field_t field_of(coll_collective_t collective, int size) {
   field_t field = {.count = 0};
   const algo_t *algo;
   while ((algo = algo_at(collective, field.count)) != NULL) {
-    cr_assert_eq(tune_profile_make(algo, size, NULL, &field.profiles[field.count]), COLL_OK, "%s",
-                 base_last_error());
+    cr_assert_eq(
+        tune_profile_make(algo, size, NULL, &plan_host_capabilities, &field.profiles[field.count]),
+        COLL_OK, "%s", base_last_error());
     field.count++;
   }
   return field;
@@ -231,7 +232,7 @@ Test(tune, a_large_call_takes_several_passes) {
   const algo_t *algo;
   tune_profile_t ring;
   cr_assert_eq(algo_find(COLL_ALLREDUCE, "ring", &algo), COLL_OK);
-  cr_assert_eq(tune_profile_make(algo, 4, NULL, &ring), COLL_OK);
+  cr_assert_eq(tune_profile_make(algo, 4, NULL, &plan_host_capabilities, &ring), COLL_OK);
   tune_call_t call = call_of(COLL_ALLREDUCE, 1 << 20, 4, PLAN_REACH_OWN);
   tune_estimate_t estimate = estimate_of(&tune_machine_builtin, &ring, &call);
   cr_expect_eq(estimate.passes, 8); /* four parts of one slot each */
@@ -273,7 +274,7 @@ Test(tune, ranks_that_do_not_wait_run_ahead) {
   tune_profile_t sent;
   const algo_t *algo;
   cr_assert_eq(algo_find(COLL_BROADCAST, "chain", &algo), COLL_OK);
-  cr_assert_eq(tune_profile_make(algo, 8, NULL, &sent), COLL_OK);
+  cr_assert_eq(tune_profile_make(algo, 8, NULL, &plan_host_capabilities, &sent), COLL_OK);
   tune_call_t call = call_of(COLL_BROADCAST, 4, 8, PLAN_REACH_OWN);
   uint64_t time_ps = estimate_of(&tune_machine_builtin, &sent, &call).total_ps;
   cr_expect_lt(time_ps, 7 * (uint64_t)tune_machine_builtin.fixed_ps[TUNE_HOP],
@@ -285,7 +286,7 @@ Test(tune, executors_should_not_share_a_core) {
   tune_profile_t profile;
   const algo_t *algo;
   cr_assert_eq(algo_find(COLL_ALLREDUCE, "mapped_by_two", &algo), COLL_OK);
-  cr_assert_eq(tune_profile_make(algo, 8, NULL, &profile), COLL_OK);
+  cr_assert_eq(tune_profile_make(algo, 8, NULL, &plan_host_capabilities, &profile), COLL_OK);
   cr_assert_eq(tune_sched_sim(&profile, 8, 2), COLL_OK);
   tune_call_t call = call_of(COLL_ALLREDUCE, 1 << 20, 8, PLAN_REACH_USER);
   call.cores = 2;

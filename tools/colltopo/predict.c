@@ -35,6 +35,7 @@ typedef struct prediction {
   const settings_t *settings;
   const topo_layout_t *layout;
   const tune_machine_t *machine;
+  const plan_capabilities_t *can;
   size_t hosts;
   tune_profile_t *profiles;
   tune_estimate_t *estimates;
@@ -133,7 +134,7 @@ static coll_status_t make_profiles(prediction_t *prediction) {
   COLL_TRY(base_alloc(count, sizeof(int), "estimates", (void **)&prediction->order));
   for (int i = 0; i < prediction->count; i++) {
     COLL_TRY(tune_profile_make(algo_at(collective, i), prediction->layout->size, prediction->layout,
-                               &prediction->profiles[i]));
+                               prediction->can, &prediction->profiles[i]));
   }
   return COLL_OK;
 }
@@ -286,6 +287,7 @@ static coll_status_t predict_on(const char *file, const settings_t *settings, to
                              .settings = settings,
                              .layout = placement.layout,
                              .machine = gpus > 0 ? &tune_machine_gpu : &tune_machine_builtin,
+                             .can = gpus > 0 ? &plan_gpu_capabilities : &plan_host_capabilities,
                              .hosts = hosts};
   if (status == COLL_OK) status = predict(&prediction);
   topo_placement_free(&placement);

@@ -156,17 +156,14 @@ static void mark_watched(builder_t *b) {
 
 /* ---- fused copies ---------------------------------------------------------------------------*/
 
-/* The kernel looks up the destinations and sources of an action together, and notes the end of each
- * step that another lane waits for. */
-static const plan_capabilities_t kernel_capabilities = {
-    .dsts_max = GPU_OPERANDS_MAX, .operands_max = GPU_OPERANDS_MAX, .copies = true, .pulls = true};
+_Static_assert(PLAN_FUSE_GPU_OPERANDS_MAX == GPU_OPERANDS_MAX, "what the kernel can look up");
 
 /* Has the copies that join an action carried out with it. */
 static void fuse_lane(const builder_t *b, int32_t lane) {
   size_t count = b->program->lanes[lane].count, begin = b->lane_ends[lane] - count;
   for (size_t step = 0; step < count;) {
     const plan_fused_t fused =
-        plan_fuse(b->plan, b->program, b->rank, lane, step, &kernel_capabilities);
+        plan_fuse(b->plan, b->program, b->rank, lane, step, &plan_gpu_capabilities);
     gpu_action_t *action = &b->actions[begin + step];
     if (action->kind == GPU_COPY || action->kind == GPU_REDUCE) {
       action->fused = (int32_t)(fused.end - fused.first - 1);
