@@ -56,6 +56,10 @@ CASES = [
      "libcoll/watch/w.c:2: watch may not include run"),
     ("a room of 31 files", {"libcoll/algo/a%d.c" % i: c_file("") for i in range(31)},
      "libcoll/algo:1: 31 .c files; the maximum is 30"),
+    ("a break that does not apply", {"tests/teeth/b.patch": "diff --git a/base/b.c b/base/b.c\n"
+                                     "--- a/base/b.c\n+++ b/base/b.c\n@@ -1 +1 @@\n-x\n+y\n",
+                                     "base/b.c": c_file("int z;\n")},
+     "tests/teeth/b.patch:1: the break does not apply"),
     ("a room of 30 files", {"libcoll/algo/a%d.c" % i: c_file("") for i in range(30)}, None),
     ("bench includes libcoll's plan",
      {"bench/b.c": c_file('#include "plan/plan.h"\n')}, "bench may not include plan"),
