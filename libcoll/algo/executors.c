@@ -5,8 +5,7 @@
  * other ranks provide their operands and fetch the result in one time slice per call; plans that
  * give every rank a share need one time slice per barrier. Any rank count.
  *
- * In the last-arriver plans (algo_t.by_executor) rank e is shape.root. The communicator chooses the
- * rank that is expected to enter the call last, so that the executor finds all operands ready.
+ * In plans that are algo_t.by_executor rank e is shape.root; the communicator uses those of root 0.
  */
 #include "algo/common.h"
 #include "algo/list.h"
@@ -48,9 +47,7 @@ static void signal_executors(plan_emitter_t *e) {
 }
 
 /* ---- allreduce, mapped -----------------------------------------------------------------------
- * Each executor reduces one half of all operands and stores it in every OUTPUT. Where two ranks
- * share each core and calls alternate between executors, the rank that enters a call last does its
- * work at once and goes on to the next call: one context switch per call. */
+ * Each executor reduces one half of all operands and stores it in every OUTPUT. */
 
 static void mapped_outline(plan_t *plan) {
   algo_outline_mapped(plan, PLAN_REACH_USER, EXECUTORS, 0);

@@ -156,7 +156,6 @@ struct coll_comm {
   transport_t *self;
   topo_layout_t *layout; /* where the ranks are; NULL: on one host, with nothing known of it */
   bool paced;            /* messages take as long as the layout's links do */
-  int executors;         /* ranks that execute calls in rotation (tune/sched_sim.h) */
   int cores;  /* number of hardware threads that the ranks may run on, in total; at least 1 */
   bool bound; /* the first and the last rank are bound to disjoint sets of cores */
   tune_machine_t costs; /* the same on every rank */

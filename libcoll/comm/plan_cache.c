@@ -290,14 +290,6 @@ coll_status_t comm_cache_miss(struct coll_comm *comm, comm_shape_t shape,
   return COLL_OK;
 }
 
-coll_status_t comm_cache_lookup_executor(struct coll_comm *comm, comm_shape_t shape, int executor,
-                                         comm_cache_entry_t **entry) {
-  comm_traits_t traits = comm_traits_of(shape);
-  traits.root = executor;
-  shape.traits = comm_traits_pack(traits);
-  return comm_cache_lookup(comm, shape, 0, entry);
-}
-
 void comm_force(struct coll_comm *comm, coll_collective_t collective, const char *algo) {
   comm->forced[collective] = algo;
   comm->loaded[collective] = NULL;

@@ -11,18 +11,13 @@ void comm_plans_free(struct coll_comm *comm);
 
 BASE_COLD coll_status_t comm_cache_miss(struct coll_comm *comm, comm_shape_t shape,
                                         comm_cache_entry_t *entry);
-BASE_APART coll_status_t comm_cache_lookup_executor(struct coll_comm *comm, comm_shape_t shape,
-                                                    int executor, comm_cache_entry_t **entry);
 
-/* Finds the plan cache entry for calls of this shape. executor: the rank that executes the call, if
- * the plan is a last-arriver plan (algo.h). The caller fills in the buffers of entry->call; the
- * engine binds entry->run. The entry is valid until the next lookup. */
+/* Finds the plan cache entry for calls of this shape. The caller fills in the buffers of
+ * entry->call; the engine binds entry->run. The entry is valid until the next lookup. */
 BASE_INLINE coll_status_t comm_cache_lookup(struct coll_comm *comm, comm_shape_t shape,
-                                            int executor, comm_cache_entry_t **entry) {
+                                            comm_cache_entry_t **entry) {
   comm_cache_entry_t *slot = comm_cache_slot(comm->cache, shape);
   if (!comm_shape_is(slot->shape, shape)) COLL_TRY(comm_cache_miss(comm, shape, slot));
-  if (executor != 0 && slot->plan->algo->by_executor)
-    return comm_cache_lookup_executor(comm, shape, executor, entry);
   comm->used[comm_traits_of(shape).collective] = slot->plan->algo;
   *entry = slot;
   return COLL_OK;

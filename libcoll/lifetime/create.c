@@ -33,7 +33,6 @@
 #include "topo/interfaces.h"
 #include "transport/memory.h"
 #include "transport/self/self.h"
-#include "tune/sched_sim.h"
 
 #define DESCRIPTORS_EACH 4 /* per peer: socket, pidfd, and a memfd that is being passed */
 #define POLLS_AT_ONCE 32   /* polls of a peer that is about to answer */
@@ -87,7 +86,6 @@ static coll_status_t assemble(transport_t *local, int cores, bool own_cores,
   made->size = local->size;
   made->local = local;
   made->cores = cores;
-  made->executors = tune_executors(local->size, cores);
   made->costs = *costs;
   local->own_cores = own_cores;
   made->spin_limit = local->own_cores ? SPIN_POLLS : 0;

@@ -76,8 +76,7 @@ BASE_APART static void set_average(const run_task_t *task) {
 BASE_INLINE coll_status_t look_up_entry(run_task_t *task, comm_shape_t shape) {
   const run_call_t *call = task->call;
   struct coll_comm *comm = call->comm;
-  int executor = comm->executors > 1 ? (int)(task->number % (unsigned)comm->executors) : 0;
-  COLL_TRY(comm_cache_lookup(comm, shape, executor, &task->entry));
+  COLL_TRY(comm_cache_lookup(comm, shape, &task->entry));
   engine_call_t *engine_call = &task->entry->call;
   engine_call->input = task->input;
   engine_call->output = call->recv;
@@ -159,12 +158,10 @@ static coll_status_t begin_run(run_task_t *task) {
                           task->engine_call);
 }
 
-/* Whether calls of this shape need nothing but the run: no scaling, no division, no change of the
- * executor rank. */
+/* Whether calls of this shape need nothing but the run: no scaling, no division. */
 static bool needs_only_run(const run_task_t *task) {
   const run_call_t *call = task->call;
-  bool varies = call->comm->executors > 1 && task->entry->plan->algo->by_executor;
-  if (varies || is_of_op(call, COMM_PREMUL)) return false;
+  if (is_of_op(call, COMM_PREMUL)) return false;
   return !is_of_op(call, COLL_AVG) || averages_in_plan(task);
 }
 

@@ -125,7 +125,7 @@ static bool may_yield(run_wait_t *wait, int spin_limit) {
 }
 
 /* Polls before a yield if the hint is YIELD_LATER. Other ranks can hardly use the core before the
- * executor ranks of a last-arriver plan are done, and where all ranks send to one another they gain
+ * executor ranks of a plan (algo.h) are done, and where all ranks send to one another they gain
  * nothing by being ahead. They do gain behind a root, and where ranks stay until others have read
  * their memory. */
 static int yield_later_polls(const run_task_t *task) {

@@ -19,9 +19,8 @@ typedef struct sim_rank {
 } sim_rank_t;
 
 typedef struct sched_sim {
-  plan_t *plans[TUNE_EXECUTORS_MAX]; /* plan of each executor rank, used by calls in rotation */
-  int executors, cores;
-  int32_t lanes;     /* of the plans */
+  plan_t *plan;
+  int cores;
   sim_rank_t *ranks; /* [ranks] */
   int64_t *pending;  /* per channel: messages or signals that were sent and not yet received */
 } sched_sim_t;
@@ -30,8 +29,8 @@ typedef struct sched_sim {
  * lane. */
 static int64_t *channel_of(const sched_sim_t *sim, int32_t source, int32_t destination,
                            int32_t number, bool is_signal) {
-  int32_t size = sim->plans[0]->shape.size;
-  return &sim->pending[((source * size + destination) * sim->lanes + number) * 2 + is_signal];
+  int32_t size = sim->plan->shape.size;
+  return &sim->pending[((source * size + destination) * sim->plan->lanes + number) * 2 + is_signal];
 }
 
 static bool take(int64_t *channel) {
@@ -57,14 +56,10 @@ static bool do_step(const sched_sim_t *sim, int32_t rank, int lane, const plan_s
   }
 }
 
-static const plan_t *plan_of(const sched_sim_t *sim, int call) {
-  return sim->plans[call % sim->executors];
-}
-
 /* Whether the call may begin: where ranks access each other's buffers, all ranks must have entered
  * it. */
 static bool may_begin(const sched_sim_t *sim, int call) {
-  const plan_t *plan = plan_of(sim, call);
+  const plan_t *plan = sim->plan;
   if (!plan_reach_exchanges(plan->reach)) return true;
   for (int32_t rank = 0; rank < plan->shape.size; rank++) {
     if (sim->ranks[rank].call < call) return false;
@@ -76,7 +71,7 @@ static bool may_begin(const sched_sim_t *sim, int call) {
  * complete. Returns whether any step ran. */
 static bool advance(const sched_sim_t *sim, int32_t rank, bool *ended) {
   sim_rank_t *rank_state = &sim->ranks[rank];
-  const plan_t *plan = plan_of(sim, rank_state->call);
+  const plan_t *plan = sim->plan;
   const plan_program_t *program = &plan->programs[rank];
   bool moved = false, retry = may_begin(sim, rank_state->call);
   *ended = retry;
@@ -105,7 +100,7 @@ static bool run_rank(const sched_sim_t *sim, int32_t rank, int calls) {
     moved = advance(sim, rank, &ended) || ended || moved;
     if (!ended) break;
     rank_state->call++;
-    memset(rank_state->next, 0, (size_t)sim->lanes * sizeof *rank_state->next);
+    memset(rank_state->next, 0, (size_t)sim->plan->lanes * sizeof *rank_state->next);
   }
   return moved;
 }
@@ -148,7 +143,7 @@ static coll_status_t run_calls(const sched_sim_t *sim, core_t cores[], int calls
       run_current_ranks(sim, cores, calls);
     }
   }
-  const plan_t *plan = sim->plans[0];
+  const plan_t *plan = sim->plan;
   for (int32_t rank = 0; rank < plan->shape.size; rank++) {
     if (sim->ranks[rank].call == calls) continue;
     return base_fail(COLL_ERROR_INTERNAL, "plan %s deadlocks", plan->algorithm);
@@ -167,7 +162,7 @@ static int64_t max_switches(const core_t cores[], int count) {
 /* Simulates `calls` calls. *switches: the context switches of the core that has the most. */
 static coll_status_t switches_of(const sched_sim_t *sim, core_t cores[], int calls,
                                  int64_t *switches) {
-  int64_t size = sim->plans[0]->shape.size;
+  int64_t size = sim->plan->shape.size;
   for (int i = 0; i < sim->cores; i++) {
     cores[i] = (core_t){.first = (int32_t)(size * i / sim->cores),
                         .end = (int32_t)(size * (i + 1) / sim->cores)};
@@ -183,7 +178,7 @@ static coll_status_t simulate(sched_sim_t *sim, int calls, int64_t *switches) {
   static const char what[] = "a scheduling simulation";
   core_t *cores = NULL;
   size_t *next = NULL;
-  size_t size = (size_t)sim->plans[0]->shape.size, lanes = (size_t)sim->lanes;
+  size_t size = (size_t)sim->plan->shape.size, lanes = (size_t)sim->plan->lanes;
   coll_status_t status = base_alloc(size, sizeof *sim->ranks, what, (void **)&sim->ranks);
   if (status == COLL_OK) status = base_alloc(size * lanes, sizeof *next, what, (void **)&next);
   for (size_t rank = 0; status == COLL_OK && rank < size; rank++) {
@@ -278,35 +273,24 @@ static coll_status_t count_cached_loads(const plan_t *plan, int cores, int64_t *
   return COLL_OK;
 }
 
-int tune_executors(int size, int cores) {
-  return cores == 2 && size == 2 * cores ? TUNE_EXECUTORS_MAX : 1;
-}
-
 coll_status_t tune_sched_sim(tune_profile_t *profile, int size, int cores) {
-  sched_sim_t sim = {.executors = profile->algo->by_executor ? tune_executors(size, cores) : 1,
-                     .cores = cores};
+  sched_sim_t sim = {.cores = cores};
   int64_t before = 0, switches = 0, cached_loads = 0;
-  coll_status_t status = COLL_OK;
   if (size > TUNE_WHOLE || profile->verdict != TUNE_POSSIBLE) return COLL_OK;
-  for (int executor = 0; executor < sim.executors && status == COLL_OK; executor++) {
-    plan_shape_t shape = {.collective = profile->algo->collective,
-                          .size = size,
-                          .root = executor,
-                          .layout = profile->layout};
-    status = algo_build(profile->algo, &shape, ALGO_ALL_RANKS, false, &sim.plans[executor]);
-  }
-  if (status == COLL_OK) sim.lanes = sim.plans[0]->lanes;
+  const plan_shape_t shape = {
+      .collective = profile->algo->collective, .size = size, .layout = profile->layout};
+  COLL_TRY(algo_build(profile->algo, &shape, ALGO_ALL_RANKS, false, &sim.plan));
   /* The first and the last calls differ from the others, so the result is the difference of two
    * simulations. */
-  if (status == COLL_OK) status = simulate(&sim, WARMUPS, &before);
+  coll_status_t status = simulate(&sim, WARMUPS, &before);
   if (status == COLL_OK) status = simulate(&sim, WARMUPS + TUNE_SIM_CALLS, &switches);
-  if (status == COLL_OK) status = count_cached_loads(sim.plans[0], cores, &cached_loads);
+  if (status == COLL_OK) status = count_cached_loads(sim.plan, cores, &cached_loads);
   if (status == COLL_OK) {
     profile->switches = switches > before ? switches - before : 1;
-    count_work(sim.plans[0], profile);
+    count_work(sim.plan, profile);
     profile->all.chunks[TUNE_PULL] -= cached_loads;
     profile->all.chunks[TUNE_NEAR] += cached_loads;
   }
-  for (int executor = 0; executor < sim.executors; executor++) plan_free(sim.plans[executor]);
+  plan_free(sim.plan);
   return status;
 }

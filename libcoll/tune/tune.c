@@ -109,12 +109,11 @@ static uint64_t core_share(const tune_pricing_t *pricing, uint64_t cost_ps) {
   return may_queue ? cost_ps : cost_ps / (uint64_t)call->cores;
 }
 
-/* The same for moving bytes, where the part of one rank, which no other core can do, may be larger;
- * executors take turns. */
+/* The same for moving bytes, where the part of one rank, which no other core can do, may be larger.
+ */
 static uint64_t core_share_of_moves(const tune_pricing_t *pricing, uint64_t cost_ps) {
   const tune_profile_t *profile = pricing->profile;
   uint64_t share_ps = core_share(pricing, cost_ps);
-  if (profile->algo->by_executor) return share_ps;
   uint64_t alone_ps = tune_share(cost_ps, (uint64_t)profile->max_work, (uint64_t)profile->work);
   return alone_ps > share_ps ? alone_ps : share_ps;
 }

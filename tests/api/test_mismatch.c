@@ -306,8 +306,7 @@ Test(mismatch, of_counts_of_all_ranks) {
 }
 
 /* Ranks whose memory cannot be mapped know that the address exchange fails, and run another plan
- * than ranks that still wait for the last rank: the call is the same. On 2 cores the plans also
- * have different executor ranks. */
+ * than ranks that still wait for the last rank: the call is the same. */
 static int late_body(party_rank_t *self) {
   const uint64_t late_ns = 900 * UINT64_C(1000000);
   float own[2] = {1, 0}, *in = own;

@@ -123,49 +123,6 @@ Test(choice, is_what_runs) {
   for (int size = 1; size <= 4; size++) PARTY_RUN(size, 20000, run_chosen, NULL);
 }
 
-/* The number of plans of an algorithm that this rank has cached. */
-static int plans_of(coll_comm_t comm, const char *algo) {
-  int count = 0;
-  for (size_t i = 0; i < comm->plan_count; i++)
-    count += strcmp(comm->plans[i]->algo->name, algo) == 0;
-  return count;
-}
-
-/* A last-arriver plan has one version per executor rank; any other plan has one. */
-static int rotate_executor(party_rank_t *self) {
-  enum { COUNT = 1000, CALLS = 7 };
-  static const struct {
-    const char *algo;
-    int plans;
-  } rows[] = {{"mapped_by_two", 2}, {"staged_by_two_push", 2}, {"staged_by_two", 1}};
-  float *in = NULL, *out = NULL;
-  PARTY_OK(coll_mem_alloc(COLL_DEVICE_HOST, COUNT * sizeof *in, (void **)&in));
-  PARTY_OK(coll_mem_alloc(COLL_DEVICE_HOST, COUNT * sizeof *out, (void **)&out));
-  self->comm->executors = 2;
-  for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++) {
-    PARTY_OK(coll_comm_algo_set(self->comm, COLL_ALLREDUCE, rows[row].algo));
-    for (int call = 0; call < CALLS; call++) {
-      for (int i = 0; i < COUNT; i++) in[i] = (float)(self->rank * (call + 1) + i);
-      PARTY_OK(coll_allreduce(in, out, COUNT, COLL_FLOAT32, COLL_SUM, self->comm, NULL));
-      int ranks = self->size * (self->size - 1) / 2;
-      for (int i = 0; i < COUNT; i++) {
-        int sum = ranks * (call + 1) + self->size * i;
-        PARTY_REQUIRE(out[i] == (float)sum, "call %d: element %d is %g, not %d", call, i, out[i],
-                      sum);
-      }
-    }
-    int plans = plans_of(self->comm, rows[row].algo);
-    PARTY_REQUIRE(plans == rows[row].plans, "%d plans of %s", plans, rows[row].algo);
-  }
-  PARTY_OK(coll_mem_free(in));
-  PARTY_OK(coll_mem_free(out));
-  return 0;
-}
-
-Test(choice, of_last_arriver_plans_rotates_the_executor) {
-  for (int size = 2; size <= 5; size++) PARTY_RUN(size, 20000, rotate_executor, NULL);
-}
-
 Test(choice, estimate_refuses_invalid_arguments) {
   coll_comm_t comm;
   coll_estimate_t estimate = COLL_ESTIMATE_INIT;

@@ -41,16 +41,6 @@ Test(sched_sim, two_executors_need_few_switches) {
   }
 }
 
-/* The executor arrives last, does the work and continues with the next call. */
-Test(sched_sim, alternating_executors_need_fewer_switches) {
-  cr_expect_eq(tune_executors(4, 2), 2);
-  cr_expect_eq(tune_executors(3, 2), 1);
-  cr_expect_eq(tune_executors(8, 2), 1);
-  expect_per_call(switches(COLL_ALLREDUCE, "mapped_by_two", 4, 2), 1);
-  expect_per_call(switches(COLL_ALLREDUCE, "staged_by_two_push", 4, 2), 1);
-  expect_per_call(switches(COLL_ALLREDUCE, "staged_by_two", 4, 2), 2);
-}
-
 /* The root of a broadcast that pushes does all of the work. */
 Test(sched_sim, counts_the_work_of_the_busiest_rank) {
   static const struct {
