@@ -29,8 +29,9 @@ typedef struct comm_cache_entry {
   comm_shape_t shape; /* traits 0: the entry is empty */
   const comm_plan_t *plan;
   engine_run_t run;
-  bool is_fast; /* calls may take the fast path: they need only the run, which can be restarted */
-  size_t send_bytes, recv_bytes; /* of this rank, if is_fast; 0: no such buffer */
+  uint64_t fast_traits; /* those of the shape if calls may take the fast path: they need only the
+                           run, which can be restarted. Else 0 */
+  size_t send_bytes, recv_bytes; /* of this rank, if they may; 0: no such buffer */
   flight_call_t id;              /* identity as call 0, without history */
   engine_call_t call;            /* buffers and id are set by every call */
 } comm_cache_entry_t;

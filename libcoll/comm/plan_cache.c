@@ -282,7 +282,7 @@ coll_status_t comm_cache_miss(struct coll_comm *comm, comm_shape_t shape,
   engine_call_t call = engine_call_of(&traits, shape.count);
   size_t bytes = call.count_per_pair ? 0 : shape.count * call.element_bytes;
   slot->shape = (comm_shape_t){0};
-  slot->is_fast = false;
+  slot->fast_traits = 0;
   COLL_TRY(choose_plan(comm, &traits, bytes, &slot->plan));
   slot->shape = shape;
   slot->id = comm_identity_of(comm, &traits, shape.count);

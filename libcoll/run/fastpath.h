@@ -13,7 +13,8 @@
  * lock. */
 BASE_INLINE comm_cache_entry_t *run_fastpath_lookup(struct coll_comm *comm, comm_shape_t shape) {
   comm_cache_entry_t *entry = comm_cache_slot(comm->cache, shape);
-  return comm_shape_is(entry->shape, shape) && entry->is_fast ? entry : NULL;
+  bool is_fast = entry->fast_traits == shape.traits && entry->shape.count == shape.count;
+  return is_fast ? entry : NULL;
 }
 
 /* Continues a call that waits for a peer, or that failed with `status`, on the slow path. */

@@ -70,7 +70,7 @@ static bool averages_in_plan(const run_task_t *task) {
 /* The fast path takes the entry as it is, so not after a call with weighted operands. */
 BASE_APART static void set_average(const run_task_t *task) {
   task->entry->call.op = averages_in_plan(task) ? COLL_AVG : COLL_SUM;
-  if (task->weighted) task->entry->is_fast = false;
+  if (task->weighted) task->entry->fast_traits = 0;
 }
 
 BASE_INLINE coll_status_t look_up_entry(run_task_t *task, comm_shape_t shape) {
@@ -170,8 +170,9 @@ static bool needs_only_run(const run_task_t *task) {
 static void note_fastpath(const run_task_t *task) {
   comm_cache_entry_t *entry = task->entry;
   size_t element_bytes = task->engine_call->element_bytes;
-  entry->is_fast = task->run->can_restart && needs_only_run(task) && !task->call->comm->near_gpu &&
-                   block_bytes(task->call) <= COMM_FASTPATH_BYTES_MAX;
+  bool is_fast = task->run->can_restart && needs_only_run(task) && !task->call->comm->near_gpu &&
+                 block_bytes(task->call) <= COMM_FASTPATH_BYTES_MAX;
+  entry->fast_traits = is_fast ? entry->shape.traits : 0;
   entry->send_bytes = buffer_elements(task->call, PLAN_INPUT) * element_bytes;
   entry->recv_bytes = buffer_elements(task->call, PLAN_OUTPUT) * element_bytes;
 }
@@ -193,13 +194,13 @@ static coll_status_t scale_operands(run_task_t *task, const void *scalar) {
 }
 
 /* A premul-sum is a plain sum of operands that each rank has scaled before. */
-BASE_COLD static coll_status_t scale_premul(run_task_t *task) {
+BASE_COLD static coll_status_t scale_premul(run_task_t *task, plan_reach_t reach) {
   const run_call_t *call = task->call;
   size_t bytes = base_dtype_bytes(comm_traits_of(call->shape).dtype);
   uint64_t scalar = call->scalar.value;
   if (call->scalar.address != NULL) memcpy(&scalar, call->scalar.address, bytes);
   COLL_TRY(scale_operands(task, &scalar));
-  return look_up_within(task, PLAN_REACH_USER);
+  return look_up_within(task, reach);
 }
 
 /* Weighs the operands of an average, float32 or float64, if the plan does not. Then looks up
@@ -247,13 +248,6 @@ static coll_status_t skip_futile_exchange(run_task_t *task) {
 /* For a plan that accesses users' memory. */
 BASE_APART static coll_status_t begin_exchange(run_task_t *task) {
   const run_call_t *call = task->call;
-  coll_collective_t collective = comm_traits_of(call->shape).collective;
-  plan_reach_t reach = comm_expected_reach(call->comm, collective, block_bytes(call));
-  if (reach != PLAN_REACH_USER) {
-    COLL_TRY(look_up_within(task, reach));
-    COLL_TRY(weigh_within(task, reach));
-    if (!plan_reach_exchanges(task->entry->plan->plan->reach)) return begin_run(task);
-  }
   size_t bytes = task->engine_call->element_bytes;
   COLL_TRY(engine_exchange_begin(&task->exchange, &call->comm->world, task->engine_call,
                                  buffer_elements(call, PLAN_INPUT) * bytes,
@@ -262,16 +256,24 @@ BASE_APART static coll_status_t begin_exchange(run_task_t *task) {
   return is_futile(task) ? skip_futile_exchange(task) : COLL_OK;
 }
 
+/* The shape of the call within the reach that its memory is expected to have. */
+static comm_shape_t expected_shape(const run_call_t *call) {
+  comm_traits_t traits = comm_traits_of(call->shape);
+  plan_reach_t reach = comm_expected_reach(call->comm, traits.collective, block_bytes(call));
+  if (reach >= traits.reach) return call->shape;
+  traits.reach = reach;
+  return comm_shape_make(traits, call->shape.count);
+}
+
 static coll_status_t start_collective(run_task_t *task) {
   const run_call_t *call = task->call;
   task->number = call->comm->sequence;
   if (call->coalesced != NULL) run_coalesced_gather(call);
-  COLL_TRY(look_up_entry(task, call->shape));
+  COLL_TRY(look_up_entry(task, expected_shape(call)));
   begin_collective(task);
-  if (call->shape.count > 0 && is_of_op(call, COMM_PREMUL)) COLL_TRY(scale_premul(task));
-  if (call->shape.count > 0 && is_of_op(call, COLL_AVG)) {
-    COLL_TRY(weigh_within(task, PLAN_REACH_USER));
-  }
+  plan_reach_t reach = comm_traits_of(task->entry->shape).reach;
+  if (call->shape.count > 0 && is_of_op(call, COMM_PREMUL)) COLL_TRY(scale_premul(task, reach));
+  if (call->shape.count > 0 && is_of_op(call, COLL_AVG)) COLL_TRY(weigh_within(task, reach));
   if (plan_reach_exchanges(task->entry->plan->plan->reach)) return begin_exchange(task);
   COLL_TRY(begin_run(task));
   note_fastpath(task);
