@@ -46,7 +46,7 @@ static inline bool base_collective_reduces(coll_collective_t collective) {
 }
 
 /* Whether each rank's block has a size of its own, and all ranks know the sizes of all blocks. */
-static inline bool base_collective_is_ragged(coll_collective_t collective) {
+static inline bool base_collective_counts_by_rank(coll_collective_t collective) {
   return collective == COLL_ALLGATHERV || collective == COLL_REDUCE_SCATTERV;
 }
 
@@ -57,11 +57,13 @@ static inline bool base_collective_counts_by_pair(coll_collective_t collective) 
 
 /* Whether GPUs carry it out: of those whose blocks differ in size, alltoallv alone. */
 static inline bool base_collective_is_on_gpus(coll_collective_t collective) {
-  bool uneven = base_collective_is_ragged(collective) || base_collective_counts_by_pair(collective);
+  bool uneven =
+      base_collective_counts_by_rank(collective) || base_collective_counts_by_pair(collective);
   return !uneven || collective == COLL_ALLTOALLV;
 }
 
-/* The collective of equal blocks that a ragged one with equal counts is; others: itself. */
+/* The collective of equal blocks that one with counts by rank is where they are equal; others:
+ * itself. */
 static inline coll_collective_t base_collective_even(coll_collective_t collective) {
   switch (collective) {
     case COLL_ALLGATHERV: return COLL_ALLGATHER;

@@ -157,8 +157,8 @@ const algo_t algo_allreduce_halving_doubling = {
 
 static void halving_outline(plan_t *plan) {
   int32_t power = algo_power_below(plan->shape.size);
-  bool ragged = base_collective_is_ragged(plan->shape.collective);
-  algo_outline_messages(plan, 1, plan->shape.size * (ragged ? 2 : 1), power / 2);
+  bool by_rank = base_collective_counts_by_rank(plan->shape.collective);
+  algo_outline_messages(plan, 1, plan->shape.size * (by_rank ? 2 : 1), power / 2);
 }
 
 /* The blocks of the extra ranks that belong to the ranks in `ranks`. */
@@ -172,8 +172,8 @@ static algo_run_t extras_of(algo_run_t ranks, int32_t power, int32_t size) {
  * from chunk `scratch_first` on if blocks are of equal size, and reduces them into dst. */
 static void exchange_blocks(plan_emitter_t *e, int32_t peer, plan_buffer_t held, algo_run_t give,
                             plan_span_t dst, algo_run_t keep, int32_t scratch_first) {
-  bool ragged = base_collective_is_ragged(e->plan->shape.collective);
-  int32_t first = ragged ? e->plan->shape.size + keep.first : scratch_first;
+  bool by_rank = base_collective_counts_by_rank(e->plan->shape.collective);
+  int32_t first = by_rank ? e->plan->shape.size + keep.first : scratch_first;
   plan_span_t arrived = plan_scratch(e, first, keep.count);
   plan_emit_send(e, 0, peer, algo_own(e, held, give.first, give.count));
   plan_emit_recv(e, 0, peer, arrived);

@@ -98,8 +98,8 @@ static void reduce_scatterv_outline(plan_t *plan) {
 
 /* Where the block is that is chunk `chunk` of INPUT. */
 static plan_span_t transit_of(const plan_emitter_t *e, const algo_ring_t *ring, int32_t chunk) {
-  bool ragged = base_collective_is_ragged(e->plan->shape.collective);
-  return plan_scratch(e, ragged ? chunk : ring->first, 1);
+  bool by_rank = base_collective_counts_by_rank(e->plan->shape.collective);
+  return plan_scratch(e, by_rank ? chunk : ring->first, 1);
 }
 
 void algo_ring_reduce_scatter(plan_emitter_t *e, const algo_ring_t *ring) {

@@ -202,8 +202,8 @@ static bool supports(const struct coll_comm *comm, const comm_plan_t *cached,
 /* Blocks of equal size: the plan of the collective of equal blocks. What is forced or loaded is so
  * for its own verb. */
 static bool takes_even_plan(const struct coll_comm *comm, const comm_traits_t *traits) {
-  return base_collective_is_ragged(traits->collective) && traits->blocks != COMM_BLOCKS_UNEVEN &&
-         comm->forced[traits->collective] == NULL;
+  return base_collective_counts_by_rank(traits->collective) &&
+         traits->blocks != COMM_BLOCKS_UNEVEN && comm->forced[traits->collective] == NULL;
 }
 
 static coll_status_t choose_even_plan(struct coll_comm *comm, comm_traits_t traits, size_t bytes,
@@ -256,7 +256,7 @@ flight_call_t comm_identity_of(const struct coll_comm *comm, const comm_traits_t
                           .root = rooted ? traits->root : 0,
                           .count = base_collective_counts_by_pair(traits->collective) ? 0 : count,
                           .algo = forced_index(comm, traits->collective)};
-  if (base_collective_is_ragged(traits->collective)) {
+  if (base_collective_counts_by_rank(traits->collective)) {
     flight_words_set_counts(&words, NULL, count, comm->size);
   }
   return flight_call_make(&words);

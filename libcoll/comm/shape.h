@@ -72,7 +72,7 @@ BASE_INLINE comm_traits_t comm_traits_of(comm_shape_t shape) {
 
 /* Whether it is an allgatherv or reduce_scatterv that has arrays of counts and offsets. */
 static inline bool comm_has_count_arrays(const comm_traits_t *traits) {
-  return base_collective_is_ragged(traits->collective) && traits->blocks != COMM_BLOCKS_EVEN;
+  return base_collective_counts_by_rank(traits->collective) && traits->blocks != COMM_BLOCKS_EVEN;
 }
 
 /* Whether it is an average of floats, whose operands are weighted (device/average.h). */

@@ -21,7 +21,7 @@ typedef struct engine_call {
   size_t count; /* elements of a block; with uneven blocks, of this rank's largest block */
   /* If all counts are NULL, blocks are contiguous and of `count` elements. */
   engine_blocks_t input_blocks, output_blocks; /* sizes that pairs of ranks know */
-  engine_blocks_t ranks; /* of each rank, the block in a ragged collective (plan.h); all ranks have
+  engine_blocks_t ranks; /* of each rank, the block in a vector collective (plan.h); all ranks have
                             the same counts; if a peer's buffers are accessed, the same offsets */
   bool has_gaps;         /* blocks are not packed, so peers do not know this rank's offsets */
   coll_dtype_t dtype;

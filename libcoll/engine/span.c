@@ -1,7 +1,7 @@
 /*
  * In each pass, a block's slice is cut into `parts` chunks. INPUT and OUTPUT hold whole blocks, so
  * slices of adjacent blocks are not contiguous unless the pass covers whole blocks. SCRATCH holds
- * slices without gaps, but for ragged blocks, of which each has the room of the largest.
+ * slices without gaps, but for uneven blocks, of which each has the room of the largest.
  */
 #include "engine/span.h"
 

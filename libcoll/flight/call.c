@@ -116,7 +116,7 @@ static void add_arguments(line_t *line, const flight_words_t *words) {
   }
   if (words->coalesced) return; /* a coalesced call's count is a digest */
   if (words->verb < COLL_COLLECTIVE_COUNT &&
-      base_collective_is_ragged((coll_collective_t)words->verb)) {
+      base_collective_counts_by_rank((coll_collective_t)words->verb)) {
     if (words->count >= COUNT_UNKNOWN) return;
     add(line, ", %" PRIu64 " elements, counts #%" PRIx64, counts_sum_of(words),
         counts_digest_of(words));

@@ -45,7 +45,7 @@ static coll_status_t check_plan(const struct coll_comm *comm, const char *path,
                      path, plan->shape.size, comm->size);
   }
   if (base_collective_counts_by_pair(plan->shape.collective) ||
-      base_collective_is_ragged(plan->shape.collective) ||
+      base_collective_counts_by_rank(plan->shape.collective) ||
       plan->shape.collective == COLL_SENDRECV) {
     return base_fail(COLL_ERROR_INVALID, "%s: plans of %s cannot be loaded", path, verb);
   }

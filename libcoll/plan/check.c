@@ -73,13 +73,13 @@ static coll_status_t check_own_span(const location_t *at, const plan_span_t *spa
   return COLL_OK;
 }
 
-/* Of two spans of as many chunks. Chunks in sequence have classes in sequence, but for ragged
+/* Of two spans of as many chunks. Chunks in sequence have classes in sequence, but for uneven
  * blocks, where a span may go on with the block of another rank. */
 static coll_status_t check_sizes(const location_t *at, const plan_span_t *dst,
                                  const plan_span_t *src) {
   const plan_t *plan = at->plan;
-  bool ragged = base_collective_is_ragged(plan->shape.collective);
-  for (int32_t i = 0; i < (ragged ? dst->count : 1); i++) {
+  bool by_rank = base_collective_counts_by_rank(plan->shape.collective);
+  for (int32_t i = 0; i < (by_rank ? dst->count : 1); i++) {
     int32_t from = src->first + i, to = dst->first + i;
     if (plan_size_class(plan, src->rank, src->buffer, from) ==
         plan_size_class(plan, dst->rank, dst->buffer, to)) {

@@ -9,7 +9,7 @@
  * SCRATCH: chunk c of any buffer has the size of part c mod parts. So one plan serves every size,
  * and chunks may be moved between any two places whose numbers are equal modulo parts.
  *
- * In a ragged collective (allgatherv, reduce_scatterv) the block of each rank has a size of its
+ * In a vector collective (allgatherv, reduce_scatterv) the block of each rank has a size of its
  * own. INPUT or OUTPUT of one block holds the block of the rank, and so do all blocks of SCRATCH if
  * it is own_scratch; block b of any other buffer is that of rank b modulo the number of ranks.
  * Chunks may be moved between places of the same part of the same rank's block (plan_size_class).
@@ -179,7 +179,7 @@ typedef struct plan {
   bool multicast;   /* every message goes to all peers. Sends come in rows: one span to each of the
                        next ranks in turn. A row starts when all FIFOs have room for it. So the
                        transport may write the message once for all readers */
-  bool own_scratch; /* of a ragged collective: all blocks of SCRATCH have the size of the rank's */
+  bool own_scratch; /* of a vector collective: all blocks of SCRATCH have the size of the rank's */
   plan_reach_t reach;
   plan_order_t order;       /* FIXED if the collective does not reduce */
   plan_program_t *programs; /* [shape.size]; programs that were not built are empty */
@@ -259,7 +259,7 @@ static inline bool plan_has_blocks(coll_collective_t collective, bool at_root,
 /* Chunks in any of a rank's buffers, SCRATCH included. */
 int32_t plan_chunks(const plan_t *plan, int rank, plan_buffer_t buffer);
 
-/* The rank whose block a block of the buffer is, or has the size of, in a ragged collective. */
+/* The rank whose block a block of the buffer is, or has the size of, in a vector collective. */
 static inline int32_t plan_block_owner(const plan_t *plan, int32_t rank, plan_buffer_t buffer,
                                        int32_t block) {
   bool is_own = buffer == PLAN_SCRATCH
@@ -272,7 +272,7 @@ static inline int32_t plan_block_owner(const plan_t *plan, int32_t rank, plan_bu
 static inline int32_t plan_size_class(const plan_t *plan, int32_t rank, plan_buffer_t buffer,
                                       int32_t chunk) {
   int32_t parts = plan->parts, part = chunk % parts;
-  if (!base_collective_is_ragged(plan->shape.collective)) return part;
+  if (!base_collective_counts_by_rank(plan->shape.collective)) return part;
   return plan_block_owner(plan, rank, buffer, chunk / parts) * parts + part;
 }
 

@@ -235,7 +235,7 @@ static int32_t class_of_value(const verify_expected_t *expected, verify_value_t 
 bool verify_expected_fits(const verify_expected_t *expected, verify_place_t place,
                           verify_value_t value) {
   const plan_t *plan = expected->plan;
-  if (base_collective_is_ragged(plan->shape.collective)) {
+  if (base_collective_counts_by_rank(plan->shape.collective)) {
     return value != VERIFY_UNDEFINED &&
            plan_size_class(plan, place.rank, place.buffer, place.chunk) ==
                class_of_value(expected, value);

@@ -160,7 +160,7 @@ static void describe_blocks(rank_t *sim, const question_t *q) {
 static void describe_call(rank_t *sim, const question_t *q) {
   engine_call_t *call = &sim->call;
   bool by_pair = base_collective_counts_by_pair(q->collective);
-  bool ragged = base_collective_is_ragged(q->collective);
+  bool by_rank = base_collective_counts_by_rank(q->collective);
   const flight_words_t words = {
       .verb = q->collective,
       .dtype = q->dtype,
@@ -178,7 +178,7 @@ static void describe_call(rank_t *sim, const question_t *q) {
                       .id = {flight_what_at(id.what, (uint64_t)sim->at), id.count + sim->history},
                       .history = sim->history};
   sim->history = flight_history_add(sim->history, id);
-  if (by_pair || ragged) describe_blocks(sim, q);
+  if (by_pair || by_rank) describe_blocks(sim, q);
 }
 
 static bool wants_in_place(const rank_t *sim, const fleet_call_t *call) {

@@ -126,11 +126,11 @@ Test(span, ends_with_a_block_that_is_shorter_than_the_pass) {
   cr_assert_eq(engine_span_piece(&fixture.layout, &on, 1, 0).start, 3 + 8);
 }
 
-/* ---- ragged blocks --------------------------------------------------------------------------*/
+/* ---- uneven blocks --------------------------------------------------------------------------*/
 
 /* The blocks of all ranks, the rank's own alone, and those of SCRATCH, of which each has the room
  * of the largest. */
-Test(span, of_ragged_blocks) {
+Test(span, of_uneven_blocks) {
   static const size_t counts[SIZE] = {3, 9, 0}, offsets[SIZE] = {5, 20, 40};
   static fixture_t fixture;
   set_fixture(&fixture, COLL_ALLGATHERV, 1, 9, 1);

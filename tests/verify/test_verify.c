@@ -256,8 +256,8 @@ Test(verify, alltoallv_blocks_have_their_own_sizes) {
   plan_free(plan);
 }
 
-/* What one rank sends of a ragged collective, the other must receive into a place of its size. */
-Test(verify, ragged_blocks_have_their_own_sizes) {
+/* What one rank sends of a vector collective, the other must receive into a place of its size. */
+Test(verify, uneven_blocks_have_their_own_sizes) {
   plan_t *plan = sample_plan(
       "plan allgatherv detour\nranks 2\nroot 0\nparts 1\nscratch 2\nlanes 1\ndepth 1\nmessage 1\n"
       "reach own\n"
