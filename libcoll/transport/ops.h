@@ -4,8 +4,8 @@
  * of one communicator; peers are named by their rank in that communicator. Messages travel through
  * one FIFO per ordered pair of ranks and channel and are at most slot_bytes long.
  *
- * A new transport implements every slot of the "required" group and copies the rest from
- * transport_unsupported, whose entries report "not supported" as each slot documents.
+ * A new transport implements every slot of the "required" group; for what it cannot do of the rest
+ * its table has the functions of defaults.h, which report "not supported" as each slot documents.
  * No slot of any table is NULL.
  *
  * Rules for all slots, unless a slot states otherwise:
@@ -197,7 +197,7 @@ typedef struct transport_ops {
   /* Leaves the communicator in good order and frees the transport. */
   void (*destroy)(transport_t *t);
 
-  /* ==== optional; the default of transport_unsupported in brackets ============================ */
+  /* ==== optional; the default (defaults.h) in brackets ============================ */
 
   /* The first channel from `channel` on that this rank or the peer has sent anything on;
    * TRANSPORT_CHANNELS_MAX: none. It may name a channel below TRANSPORT_CHANNELS that neither has.

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "transport/defaults.h"
 #include "transport/mixed/alarm.h"
 #include "transport/shm/shm.h"
 #include "transport/tcp/tcp.h"
@@ -86,26 +87,12 @@ static bool mixed_pending_out(transport_port_t *port, flight_call_t *call) {
   return ops_of(port)->pending_out(port, call);
 }
 
-static coll_status_t mixed_mcast_send(transport_t *t, const void *data,
-                                      const transport_head_t *head, bool *done) {
-  return transport_unsupported.mcast_send(t, data, head, done);
-}
-
-static coll_status_t mixed_mcast_peek(transport_t *t, int peer, const void **data,
-                                      transport_head_t *head, bool *done) {
-  return transport_unsupported.mcast_peek(t, peer, data, head, done);
-}
-
-static coll_status_t mixed_mcast_take(transport_t *t, int peer) {
-  return transport_unsupported.mcast_take(t, peer);
-}
-
 /* ---- memory ---------------------------------------------------------------------------------*/
 
 static coll_status_t mixed_address(transport_t *t, const void *ptr, size_t bytes,
                                    transport_address_t *address) {
   transport_t *local = mixed_of(t)->local;
-  if (local == NULL) return transport_unsupported.address(t, ptr, bytes, address);
+  if (local == NULL) return transport_default_address(t, ptr, bytes, address);
   return local->ops->address(local, ptr, bytes, address);
 }
 
@@ -113,19 +100,6 @@ static coll_status_t mixed_map(transport_t *t, int peer, const transport_address
                                void **ptr) {
   transport_t *part = part_of(mixed_of(t), peer, &peer);
   return part->ops->map(part, peer, address, ptr);
-}
-
-static bool mixed_probe_get(transport_t *t, char why[TRANSPORT_WHY_BYTES]) {
-  return transport_unsupported.probe_get(t, why);
-}
-
-static bool mixed_peer_gets(transport_t *t, int peer) {
-  return transport_unsupported.peer_gets(t, peer);
-}
-
-static coll_status_t mixed_get(transport_t *t, int peer, void *dst, uint64_t address, size_t bytes,
-                               bool *done) {
-  return transport_unsupported.get(t, peer, dst, address, bytes, done);
 }
 
 static coll_status_t mixed_pass_descriptor(transport_t *t, int peer, uint64_t tag, int descriptor,
@@ -177,15 +151,6 @@ static void mixed_disarm(transport_t *t) {
 
 static void ring(void *context) {
   transport_shm_wake(context);
-}
-
-static transport_yield_hint_t mixed_yield_hint(transport_t *t, uint64_t progress,
-                                               uint64_t missing) {
-  return transport_unsupported.yield_hint(t, progress, missing);
-}
-
-static void mixed_yield(transport_t *t) {
-  transport_unsupported.yield(t);
 }
 
 /* ---- peers ----------------------------------------------------------------------------------*/
@@ -262,9 +227,9 @@ static const transport_ops_t mixed_ops = {
     .recv = mixed_recv,
     .peek = mixed_peek,
     .take = mixed_take,
-    .mcast_send = mixed_mcast_send,
-    .mcast_peek = mixed_mcast_peek,
-    .mcast_take = mixed_mcast_take,
+    .mcast_send = transport_default_mcast_send,
+    .mcast_peek = transport_default_mcast_peek,
+    .mcast_take = transport_default_mcast_take,
     .signal = mixed_signal,
     .wait = mixed_wait,
     .signaled = mixed_signaled,
@@ -272,9 +237,9 @@ static const transport_ops_t mixed_ops = {
     .pending_out = mixed_pending_out,
     .address = mixed_address,
     .map = mixed_map,
-    .probe_get = mixed_probe_get,
-    .peer_gets = mixed_peer_gets,
-    .get = mixed_get,
+    .probe_get = transport_default_probe_get,
+    .peer_gets = transport_default_peer_gets,
+    .get = transport_default_get,
     .fetch = &transport_no_fetch, /* ports are those of the parts */
     .pass_descriptor = mixed_pass_descriptor,
     .take_descriptor = mixed_take_descriptor,
@@ -282,8 +247,8 @@ static const transport_ops_t mixed_ops = {
     .arm = mixed_arm,
     .sleep = mixed_sleep,
     .disarm = mixed_disarm,
-    .yield_hint = mixed_yield_hint,
-    .yield = mixed_yield,
+    .yield_hint = transport_default_yield_hint,
+    .yield = transport_default_yield,
     .recorder = mixed_recorder,
     .publish = mixed_publish,
     .peer_state = mixed_peer_state,

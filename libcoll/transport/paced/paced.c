@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "transport/defaults.h"
 #include "transport/paced/fifo.h"
 #include "transport/paced/link_clock.h"
 
@@ -306,21 +307,6 @@ static void paced_scratch(transport_t *t, int rank, void **ptr, size_t *bytes) {
   *bytes -= transport_paced_bytes(t->size, paced->fabric);
 }
 
-/* Not called, as mcast_bytes is 0. */
-static coll_status_t paced_mcast_send(transport_t *t, const void *data,
-                                      const transport_head_t *head, bool *done) {
-  return transport_unsupported.mcast_send(t, data, head, done);
-}
-
-static coll_status_t paced_mcast_peek(transport_t *t, int peer, const void **data,
-                                      transport_head_t *head, bool *done) {
-  return transport_unsupported.mcast_peek(t, peer, data, head, done);
-}
-
-static coll_status_t paced_mcast_take(transport_t *t, int peer) {
-  return transport_unsupported.mcast_take(t, peer);
-}
-
 static transport_yield_hint_t paced_yield_hint(transport_t *t, uint64_t progress,
                                                uint64_t missing) {
   return paced_of(t)->inner->ops->yield_hint(paced_of(t)->inner, progress, missing);
@@ -412,9 +398,9 @@ static const transport_ops_t paced_ops = {
     .destroy = paced_destroy,
     .peek = paced_peek,
     .take = paced_take,
-    .mcast_send = paced_mcast_send,
-    .mcast_peek = paced_mcast_peek,
-    .mcast_take = paced_mcast_take,
+    .mcast_send = transport_default_mcast_send,
+    .mcast_peek = transport_default_mcast_peek,
+    .mcast_take = transport_default_mcast_take,
     .yield_hint = paced_yield_hint,
     .address = paced_address,
     .map = paced_map,

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "transport/defaults.h"
 
 #define SLOTS 8
 
@@ -94,20 +95,6 @@ static coll_status_t self_wait(transport_port_t *port, flight_call_t *call, bool
   return COLL_OK;
 }
 
-static coll_status_t self_mcast_send(transport_t *t, const void *data, const transport_head_t *head,
-                                     bool *done) {
-  return transport_unsupported.mcast_send(t, data, head, done);
-}
-
-static coll_status_t self_mcast_peek(transport_t *t, int peer, const void **data,
-                                     transport_head_t *head, bool *done) {
-  return transport_unsupported.mcast_peek(t, peer, data, head, done);
-}
-
-static coll_status_t self_mcast_take(transport_t *t, int peer) {
-  return transport_unsupported.mcast_take(t, peer);
-}
-
 static bool self_signaled(transport_port_t *port) {
   return channel_of(port)->signal_count > 0;
 }
@@ -121,20 +108,6 @@ static bool self_pending_in(transport_port_t *port, flight_call_t *call) {
     *call = channel->signals[0];
   }
   return message || channel->signal_count > 0;
-}
-
-/* A rank that has left makes no calls, so nothing can be pending. */
-static bool self_pending_out(transport_port_t *port, flight_call_t *call) {
-  return transport_unsupported.pending_out(port, call);
-}
-
-static coll_status_t self_peek(transport_port_t *port, const void **data, transport_head_t *head,
-                               bool *done) {
-  return transport_unsupported.peek(port, data, head, done);
-}
-
-static coll_status_t self_take(transport_port_t *port) {
-  return transport_unsupported.take(port);
 }
 
 static coll_status_t self_address(transport_t *t, const void *ptr, size_t bytes,
@@ -166,37 +139,6 @@ static bool self_aborted(transport_t *t, transport_reason_t *reason) {
   return true;
 }
 
-static int self_used_channel(transport_t *t, int peer, int channel) {
-  return transport_unsupported.used_channel(t, peer, channel);
-}
-
-static bool self_probe_get(transport_t *t, char why[TRANSPORT_WHY_BYTES]) {
-  return transport_unsupported.probe_get(t, why);
-}
-
-static bool self_peer_gets(transport_t *t, int peer) {
-  return transport_unsupported.peer_gets(t, peer);
-}
-
-static coll_status_t self_get(transport_t *t, int peer, void *dst, uint64_t address, size_t bytes,
-                              bool *done) {
-  return transport_unsupported.get(t, peer, dst, address, bytes, done);
-}
-
-static coll_status_t self_pass_descriptor(transport_t *t, int peer, uint64_t tag, int descriptor,
-                                          bool *done) {
-  return transport_unsupported.pass_descriptor(t, peer, tag, descriptor, done);
-}
-
-static coll_status_t self_take_descriptor(transport_t *t, int peer, uint64_t tag, int *descriptor,
-                                          bool *done) {
-  return transport_unsupported.take_descriptor(t, peer, tag, descriptor, done);
-}
-
-static void self_scratch(transport_t *t, int rank, void **ptr, size_t *bytes) {
-  transport_unsupported.scratch(t, rank, ptr, bytes);
-}
-
 /* No other rank can send anything, so there is nothing to sleep for. */
 static void self_no_op(transport_t *t) {
   (void)t;
@@ -206,37 +148,9 @@ static void self_sleep(transport_t *t, uint64_t timeout_ns) {
   (void)t, (void)timeout_ns;
 }
 
-static const flight_recorder_t *self_recorder(transport_t *t, int rank) {
-  return transport_unsupported.recorder(t, rank);
-}
-
-static void self_publish(transport_t *t) {
-  transport_unsupported.publish(t);
-}
-
-static const char *self_route(const transport_t *t, int peer) {
-  return transport_unsupported.route(t, peer);
-}
-
-static void self_waits_for(transport_t *t, int peer) {
-  transport_unsupported.waits_for(t, peer);
-}
-
-static void self_why_lost(transport_t *t, int peer, char why[TRANSPORT_WHY_BYTES]) {
-  transport_unsupported.why_lost(t, peer, why);
-}
-
 static transport_peer_state_t self_peer_state(transport_t *t, int peer) {
   (void)t, (void)peer;
   return TRANSPORT_PEER_HERE;
-}
-
-static transport_yield_hint_t self_yield_hint(transport_t *t, uint64_t progress, uint64_t missing) {
-  return transport_unsupported.yield_hint(t, progress, missing);
-}
-
-static void self_yield(transport_t *t) {
-  transport_unsupported.yield(t);
 }
 
 static void self_destroy(transport_t *t) {
@@ -249,39 +163,39 @@ static void self_destroy(transport_t *t) {
 static const transport_ops_t self_ops = {
     .name = "self",
     .port = self_port,
-    .used_channel = self_used_channel,
+    .used_channel = transport_default_used_channel,
     .send = self_send,
     .recv = self_recv,
-    .peek = self_peek,
-    .take = self_take,
-    .mcast_send = self_mcast_send,
-    .mcast_peek = self_mcast_peek,
-    .mcast_take = self_mcast_take,
+    .peek = transport_default_peek,
+    .take = transport_default_take,
+    .mcast_send = transport_default_mcast_send,
+    .mcast_peek = transport_default_mcast_peek,
+    .mcast_take = transport_default_mcast_take,
     .signal = self_signal,
     .wait = self_wait,
     .signaled = self_signaled,
     .pending_in = self_pending_in,
-    .pending_out = self_pending_out,
+    .pending_out = transport_default_pending,
     .address = self_address,
     .map = self_map,
-    .probe_get = self_probe_get,
-    .peer_gets = self_peer_gets,
-    .get = self_get,
+    .probe_get = transport_default_probe_get,
+    .peer_gets = transport_default_peer_gets,
+    .get = transport_default_get,
     .fetch = &transport_no_fetch,
-    .pass_descriptor = self_pass_descriptor,
-    .take_descriptor = self_take_descriptor,
-    .scratch = self_scratch,
+    .pass_descriptor = transport_default_pass_descriptor,
+    .take_descriptor = transport_default_take_descriptor,
+    .scratch = transport_default_scratch,
     .arm = self_no_op,
     .sleep = self_sleep,
     .disarm = self_no_op,
-    .yield_hint = self_yield_hint,
-    .yield = self_yield,
-    .recorder = self_recorder,
-    .publish = self_publish,
+    .yield_hint = transport_default_yield_hint,
+    .yield = transport_default_yield,
+    .recorder = transport_default_recorder,
+    .publish = transport_default_publish,
     .peer_state = self_peer_state,
-    .route = self_route,
-    .waits_for = self_waits_for,
-    .why_lost = self_why_lost,
+    .route = transport_default_route,
+    .waits_for = transport_default_waits_for,
+    .why_lost = transport_default_why_lost,
     .abort = self_abort,
     .aborted = self_aborted,
     .destroy = self_destroy,

@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "flight/process.h"
+#include "transport/defaults.h"
 #include "transport/shm/end.h"
 #include "transport/shm/presence.h"
 
@@ -273,11 +274,6 @@ static const flight_recorder_t *shm_recorder(transport_t *t, int rank) {
   return &shm_end_record(shm_end_of(t), rank)->flight;
 }
 
-/* The recorder is in shared memory: nothing to do. */
-static void shm_publish(transport_t *t) {
-  transport_unsupported.publish(t);
-}
-
 static void shm_destroy(transport_t *t) {
   shm_t *s = shm_end_of(t);
   if (s->segment != NULL) shm_shutdown(s);
@@ -296,18 +292,6 @@ static void shm_destroy(transport_t *t) {
   free(s->sent_on);
   free(s->fifos);
   free(s);
-}
-
-static const char *shm_route(const transport_t *t, int peer) {
-  return transport_unsupported.route(t, peer);
-}
-
-static void shm_waits_for(transport_t *t, int peer) {
-  transport_unsupported.waits_for(t, peer);
-}
-
-static void shm_why_lost(transport_t *t, int peer, char why[TRANSPORT_WHY_BYTES]) {
-  transport_unsupported.why_lost(t, peer, why);
 }
 
 static const transport_ops_t shm_ops = {
@@ -341,11 +325,11 @@ static const transport_ops_t shm_ops = {
     .yield_hint = shm_yield_hint,
     .yield = shm_yield,
     .recorder = shm_recorder,
-    .publish = shm_publish,
+    .publish = transport_default_publish,
     .peer_state = shm_shutdown_peer_state,
-    .route = shm_route,
-    .waits_for = shm_waits_for,
-    .why_lost = shm_why_lost,
+    .route = transport_default_route,
+    .waits_for = transport_default_waits_for,
+    .why_lost = transport_default_why_lost,
     .abort = shm_shutdown_abort,
     .aborted = shm_shutdown_aborted,
     .destroy = shm_destroy,

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/deadline.h"
 #include "base/memory.h"
+#include "transport/defaults.h"
 #include "transport/tcp/end.h"
 
 #define EVENTS_AT_ONCE 64
@@ -184,14 +185,6 @@ static void tcp_disarm(transport_t *t) {
   unlock(end, COLL_OK);
 }
 
-static transport_yield_hint_t tcp_yield_hint(transport_t *t, uint64_t progress, uint64_t missing) {
-  return transport_unsupported.yield_hint(t, progress, missing);
-}
-
-static void tcp_yield(transport_t *t) {
-  transport_unsupported.yield(t);
-}
-
 /* ---- peers ----------------------------------------------------------------------------------*/
 
 static transport_peer_state_t tcp_peer_state(transport_t *t, int rank) {
@@ -257,56 +250,9 @@ static bool tcp_aborted(transport_t *t, transport_reason_t *reason) {
 
 /* ---- memory: that of peers cannot be mapped ---------------------------------------------------*/
 
-static coll_status_t tcp_address(transport_t *t, const void *ptr, size_t bytes,
-                                 transport_address_t *address) {
-  return transport_unsupported.address(t, ptr, bytes, address);
-}
-
-static coll_status_t tcp_map(transport_t *t, int peer, const transport_address_t *address,
-                             void **ptr) {
-  return transport_unsupported.map(t, peer, address, ptr);
-}
-
-static bool tcp_probe_get(transport_t *t, char why[TRANSPORT_WHY_BYTES]) {
-  return transport_unsupported.probe_get(t, why);
-}
-
-static bool tcp_peer_gets(transport_t *t, int peer) {
-  return transport_unsupported.peer_gets(t, peer);
-}
-
-static coll_status_t tcp_get(transport_t *t, int peer, void *dst, uint64_t address, size_t bytes,
-                             bool *done) {
-  return transport_unsupported.get(t, peer, dst, address, bytes, done);
-}
-
-static coll_status_t tcp_pass_descriptor(transport_t *t, int peer, uint64_t tag, int descriptor,
-                                         bool *done) {
-  return transport_unsupported.pass_descriptor(t, peer, tag, descriptor, done);
-}
-
-static coll_status_t tcp_take_descriptor(transport_t *t, int peer, uint64_t tag, int *descriptor,
-                                         bool *done) {
-  return transport_unsupported.take_descriptor(t, peer, tag, descriptor, done);
-}
-
 static void tcp_scratch(transport_t *t, int rank, void **ptr, size_t *bytes) {
   *ptr = rank == t->rank ? tcp_end_of(t)->scratch : NULL;
   *bytes = TCP_SCRATCH_BYTES;
-}
-
-static coll_status_t tcp_mcast_send(transport_t *t, const void *data, const transport_head_t *head,
-                                    bool *done) {
-  return transport_unsupported.mcast_send(t, data, head, done);
-}
-
-static coll_status_t tcp_mcast_peek(transport_t *t, int peer, const void **data,
-                                    transport_head_t *head, bool *done) {
-  return transport_unsupported.mcast_peek(t, peer, data, head, done);
-}
-
-static coll_status_t tcp_mcast_take(transport_t *t, int peer) {
-  return transport_unsupported.mcast_take(t, peer);
 }
 
 /* ---- leaving --------------------------------------------------------------------------------*/
@@ -398,28 +344,28 @@ const transport_ops_t tcp_ops = {
     .recv = tcp_recv,
     .peek = tcp_peek,
     .take = tcp_take,
-    .mcast_send = tcp_mcast_send,
-    .mcast_peek = tcp_mcast_peek,
-    .mcast_take = tcp_mcast_take,
+    .mcast_send = transport_default_mcast_send,
+    .mcast_peek = transport_default_mcast_peek,
+    .mcast_take = transport_default_mcast_take,
     .signal = tcp_signal,
     .wait = tcp_wait,
     .signaled = tcp_signaled,
     .pending_in = tcp_pending_in,
     .pending_out = tcp_pending_out,
-    .address = tcp_address,
-    .map = tcp_map,
-    .probe_get = tcp_probe_get,
-    .peer_gets = tcp_peer_gets,
-    .get = tcp_get,
+    .address = transport_default_address,
+    .map = transport_default_map,
+    .probe_get = transport_default_probe_get,
+    .peer_gets = transport_default_peer_gets,
+    .get = transport_default_get,
     .fetch = &tcp_fetch_ops,
-    .pass_descriptor = tcp_pass_descriptor,
-    .take_descriptor = tcp_take_descriptor,
+    .pass_descriptor = transport_default_pass_descriptor,
+    .take_descriptor = transport_default_take_descriptor,
     .scratch = tcp_scratch,
     .arm = tcp_arm,
     .sleep = tcp_sleep,
     .disarm = tcp_disarm,
-    .yield_hint = tcp_yield_hint,
-    .yield = tcp_yield,
+    .yield_hint = transport_default_yield_hint,
+    .yield = transport_default_yield,
     .recorder = tcp_recorder,
     .publish = tcp_publish,
     .peer_state = tcp_peer_state,
