@@ -173,7 +173,7 @@ const char *coll_comm_algo_used(coll_comm_t comm, coll_collective_t collective) 
   if (base_collective_name(collective) == NULL) return "";
   if (api_check_outside(comm, "coll_comm_algo_used") != COLL_OK) return "";
   comm_lock_take(comm, comm_lock_ticket(comm));
-  const algo_t *used = comm->used[collective];
+  const algo_t *used = comm->plans.used[collective];
   comm_lock_release(comm);
   return used != NULL ? used->name : "";
 }
@@ -268,11 +268,12 @@ coll_status_t coll_op_create_premul_sum(const void *scalar, coll_dtype_t dtype,
                         "cannot read yet: put it into host memory"));
   }
   pthread_mutex_lock(&comm->lock);
-  coll_status_t status = base_grow((void **)&comm->premuls, &comm->premul_capacity,
-                                   comm->premul_count + 1, sizeof *comm->premuls, "premul-sums");
+  coll_status_t status =
+      base_grow((void **)&comm->premuls.list, &comm->premuls.capacity, comm->premuls.count + 1,
+                sizeof *comm->premuls.list, "premul-sums");
   if (status == COLL_OK) {
-    comm_premul_t *made = &comm->premuls[comm->premul_count++];
-    *made = (comm_premul_t){.op = (coll_op_t)(COLL_OP_CREATED_MIN + comm->premul_made++),
+    comm_premul_t *made = &comm->premuls.list[comm->premuls.count++];
+    *made = (comm_premul_t){.op = (coll_op_t)(COLL_OP_CREATED_MIN + comm->premuls.made++),
                             .dtype = dtype};
     made->scalar.address = is_late ? scalar : NULL;
     if (!is_late) memcpy(&made->scalar.value, scalar, bytes);
@@ -286,9 +287,9 @@ coll_status_t coll_op_destroy(coll_op_t op, coll_comm_t comm) {
   bool found = false;
   COLL_TRY(comm_check(comm));
   pthread_mutex_lock(&comm->lock);
-  for (size_t i = 0; i < comm->premul_count && !found; i++) {
-    found = comm->premuls[i].op == op;
-    if (found) comm->premuls[i] = comm->premuls[--comm->premul_count];
+  for (size_t i = 0; i < comm->premuls.count && !found; i++) {
+    found = comm->premuls.list[i].op == op;
+    if (found) comm->premuls.list[i] = comm->premuls.list[--comm->premuls.count];
   }
   pthread_mutex_unlock(&comm->lock);
   if (found) return COLL_OK;

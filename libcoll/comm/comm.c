@@ -34,9 +34,9 @@ bool comm_premul_find(struct coll_comm *comm, coll_op_t op, coll_dtype_t dtype,
                       comm_scalar_t *scalar) {
   bool found = false;
   pthread_mutex_lock(&comm->lock);
-  for (size_t i = 0; i < comm->premul_count && !found; i++) {
-    found = comm->premuls[i].op == op && comm->premuls[i].dtype == dtype;
-    if (found) *scalar = comm->premuls[i].scalar;
+  for (size_t i = 0; i < comm->premuls.count && !found; i++) {
+    found = comm->premuls.list[i].op == op && comm->premuls.list[i].dtype == dtype;
+    if (found) *scalar = comm->premuls.list[i].scalar;
   }
   pthread_mutex_unlock(&comm->lock);
   return found;
@@ -44,7 +44,7 @@ bool comm_premul_find(struct coll_comm *comm, coll_op_t op, coll_dtype_t dtype,
 
 coll_status_t comm_record_error(struct coll_comm *comm, coll_status_t status) {
   pthread_mutex_lock(&comm->lock);
-  snprintf(comm->last_error, sizeof comm->last_error, "%s", base_last_error());
+  snprintf(comm->errors.last, sizeof comm->errors.last, "%s", base_last_error());
   pthread_mutex_unlock(&comm->lock);
   return status;
 }
@@ -58,7 +58,7 @@ bool comm_read_error(struct coll_comm *comm, char text[COMM_ERROR_BYTES]) {
   bool is_made = state == COMM_LIVE || state == COMM_FINALIZED;
   if (!is_made && state != COMM_NOT_MADE) return false;
   pthread_mutex_lock(&comm->lock);
-  snprintf(text, COMM_ERROR_BYTES, "%s", is_made ? comm->last_error : comm->failure_text);
+  snprintf(text, COMM_ERROR_BYTES, "%s", is_made ? comm->errors.last : comm->errors.failure_text);
   pthread_mutex_unlock(&comm->lock);
   return true;
 }

@@ -146,48 +146,37 @@ typedef struct comm_lifetime {
   void (*destroy)(struct coll_comm *comm);
 } comm_lifetime_t;
 
-struct coll_comm {
-  base_handle_tag_t tag; /* of a comm_state_t (base/fork.h); 0: destroyed */
-  int rank, size;
-  comm_peer_t *peers; /* [size] */
-  bool one_pid_space; /* all peers are in this process's pid namespace */
-  engine_world_t world;
-  transport_t *local; /* to the ranks of this machine; today these are all ranks */
-  transport_t *self;
-  topo_layout_t *layout; /* where the ranks are; NULL: on one host, with nothing known of it */
-  bool paced;            /* messages take as long as the layout's links do */
-  int cores;  /* number of hardware threads that the ranks may run on, in total; at least 1 */
-  bool bound; /* the first and the last rank are bound to disjoint sets of cores */
+/* The ticket lock (lock.h). A call, or a batch of calls, draws the next ticket when it is made and
+ * runs once now_serving equals it. */
+typedef struct comm_order {
+  _Atomic uint64_t next_ticket; /* written by any thread, by atomic add or compare-exchange */
+  _Atomic uint64_t now_serving; /* written by the holder of the lock */
+} comm_order_t;
+
+/* Of plan_cache.c: what calls are carried out by. Belongs to the holder of the lock. */
+typedef struct comm_plans {
   tune_machine_t costs; /* the same on every rank */
-  bool reproducible;    /* results depend on values, dtype, op and size only; same on all ranks */
-  int spin_limit;       /* polls before a waiting rank yields its core */
-
-  /* Ticket lock (lock.h). A call, or a batch of calls, draws the next ticket when it is made and
-   * runs once now_serving equals it. next_ticket: written by any thread, by atomic add or
-   * compare-exchange. now_serving: written by the holder of the lock. */
-  _Atomic uint64_t next_ticket, now_serving;
-
-  /* The fields below belong to the holder of the lock. */
-  uint64_t sequence;   /* number of collectives begun */
-  uint64_t history;    /* digest of these collectives (flight/call.h) */
-  comm_pair_t **pairs; /* [2 * peer] receives, [2 * peer + 1] sends; NULL before the first one */
-  comm_combine_t combine;
-  comm_plan_t **plans;
-  size_t plan_count, plan_capacity;
+  comm_plan_t **list;
+  size_t count, capacity;
   comm_cache_entry_t cache[COMM_CACHE_ENTRIES]; /* comm_cache_slot */
   comm_tuning_t tunings[COLL_COLLECTIVE_COUNT];
   const algo_t *used[COLL_COLLECTIVE_COUNT];
   const char *forced[COLL_COLLECTIVE_COUNT]; /* name of the algo_t that the user forced, or NULL */
   struct comm_loaded *loaded[COLL_COLLECTIVE_COUNT]; /* the plan in use (loaded.h), or NULL */
   struct comm_loaded *all_loaded;                    /* owned: these and earlier ones */
-  base_ranks_t waits_for;                            /* scratch of watch.c */
-  comm_deadlock_t deadlock;
-  comm_limits_t limits;       /* set before the first call */
-  comm_inherited_t inherited; /* likewise */
-  comm_access_t access;       /* set when the communicator is complete */
-  comm_hang_t hang;
-  void *retained_memory; /* memory of the failed call that peers may still read; or NULL */
+} comm_plans_t;
 
+/* Of watch/. Belongs to the holder of the lock, but for round_polls. */
+typedef struct comm_watched {
+  base_ranks_t waits_for; /* scratch: the ranks that this one waits for */
+  comm_deadlock_t deadlock;
+  comm_limits_t limits; /* set before the first call */
+  comm_hang_t hang;
+  uint64_t round_polls; /* of cross_wait.c, under its lock: the polls at which the round began */
+} comm_watched_t;
+
+/* Of failure.c and comm.c. */
+typedef struct comm_errors {
   /* The failure that ended the communicator. Written once, by the holder of the lock: first the
    * text, then the status with release. */
   char failure_text[COMM_ERROR_BYTES];
@@ -195,33 +184,68 @@ struct coll_comm {
   /* Whether a call of this rank has returned the failure, whichever rank detected it. Written by
    * any thread. */
   _Atomic bool failure_returned;
+  char last[COMM_ERROR_BYTES]; /* of the latest failed call; guarded by comm->lock */
+} comm_errors_t;
 
-  pthread_mutex_t lock;              /* guards the fields below */
-  char last_error[COMM_ERROR_BYTES]; /* of the latest failed call */
-  comm_premul_t *premuls;
-  size_t premul_count, premul_capacity;
-  int premul_made; /* number of premul-sums ever created */
+/* Guarded by comm->lock. */
+typedef struct comm_premuls {
+  comm_premul_t *list;
+  size_t count, capacity;
+  int made; /* number of premul-sums ever created */
+} comm_premuls_t;
 
-  struct coll_window *windows; /* owned: those not destroyed yet (window.h) */
-  uint64_t windows_made;       /* number of windows ever begun */
+/* Of gpurun/window.c; guarded by comm->lock. */
+typedef struct comm_windows {
+  struct coll_window *first; /* owned: those not destroyed yet */
+  uint64_t made;             /* number of windows ever begun */
+} comm_windows_t;
 
-  comm_link_t link;
-  comm_progress_t progress;
-  uint64_t round_polls; /* of cross_wait.c, under its lock: the polls at which the round began */
+struct coll_comm {
+  base_handle_tag_t tag; /* of a comm_state_t (base/fork.h); 0: destroyed */
 
-  /* NVIDIA's driver was in the process when it was made, so buffers may be a GPU's. Calls then do
-   * not take the fast path. */
-  bool near_gpu;
-  _Atomic(struct gpurun *) gpu; /* made when its ranks connect (gpu/state.h); or NULL */
-
-  base_secret_t secret; /* of its ranks; those of splits are derived from it */
-
+  /* What it is: the same while it lives. */
+  int rank, size;
+  comm_peer_t *peers; /* [size] */
+  bool one_pid_space; /* all peers are in this process's pid namespace */
+  bool paced;         /* messages take as long as the layout's links do */
+  bool bound;         /* the first and the last rank are bound to disjoint sets of cores */
+  bool reproducible;  /* results depend on values, dtype, op and size only; same on all ranks */
+  bool nonblocking;   /* its creation did not block, and its splits do not */
+  bool near_gpu;      /* NVIDIA's driver was in the process when it was made, so buffers may be a
+                         GPU's. Calls then do not take the fast path */
+  int cores;      /* number of hardware threads that the ranks may run on, in total; at least 1 */
+  int spin_limit; /* polls before a waiting rank yields its core */
+  pid_t process;  /* that made it */
+  topo_layout_t *layout; /* where the ranks are; NULL: on one host, with nothing known of it */
+  transport_t *local;    /* to the ranks of this machine; today these are all ranks */
+  transport_t *self;
+  engine_world_t world;
+  base_secret_t secret;       /* of its ranks; those of splits are derived from it */
+  comm_inherited_t inherited; /* set before the first call */
+  comm_access_t access;       /* set when the communicator is complete */
   const comm_lifetime_t *lifetime;
 
-  struct lifetime_async
-      *async;       /* makes, splits or finalizes it, or has done so (async.h); or NULL */
-  bool nonblocking; /* its creation did not block, and its splits do not */
-  pid_t process;    /* that made it */
+  comm_order_t order;
+
+  /* What its calls have in common: belongs to the holder of the lock. */
+  uint64_t sequence;     /* number of collectives begun */
+  uint64_t history;      /* digest of these collectives (flight/call.h) */
+  comm_pair_t **pairs;   /* [2 * peer] receives, [2 * peer + 1] sends; NULL before the first one */
+  void *retained_memory; /* memory of the failed call that peers may still read; or NULL */
+
+  /* Its parts, each of one room or file. */
+  comm_plans_t plans;
+  comm_combine_t combine;
+  comm_progress_t progress;
+  comm_watched_t watched;
+  comm_errors_t errors;
+  pthread_mutex_t lock; /* guards what says so */
+  comm_premuls_t premuls;
+  comm_windows_t windows;
+  comm_link_t link;
+  _Atomic(struct gpurun *) gpu; /* made when its ranks connect (gpurun/state.h); or NULL */
+  struct lifetime_async *async; /* makes, splits or finalizes it, or has done so (lifetime/async.h);
+                                   or NULL */
 };
 
 /* Numbers of tags; the kinds of streams are others (api/stream.h). */

@@ -38,7 +38,7 @@ static void name_first_difference(const struct coll_comm *comm) {
 }
 
 coll_status_t comm_finish(struct coll_comm *comm, coll_status_t status, int failed_rank) {
-  if (atomic_load_explicit(&comm->failure, memory_order_relaxed) != COLL_OK) return status;
+  if (atomic_load_explicit(&comm->errors.failure, memory_order_relaxed) != COLL_OK) return status;
   transport_reason_t reason;
   bool aborted = comm->local->ops->aborted(comm->local, &reason);
   bool is_common = status == COLL_ERROR_MISMATCH || status == COLL_ERROR_TIMEOUT;
@@ -54,10 +54,10 @@ coll_status_t comm_finish(struct coll_comm *comm, coll_status_t status, int fail
   if (is_common && comm->local->ops->aborted(comm->local, &reason) && reason.status == status) {
     base_fail(status, "%s", reason.text);
   }
-  snprintf(comm->failure_text, sizeof comm->failure_text, "%s", base_last_error());
-  atomic_store_explicit(&comm->failure_returned, true, memory_order_relaxed);
+  snprintf(comm->errors.failure_text, sizeof comm->errors.failure_text, "%s", base_last_error());
+  atomic_store_explicit(&comm->errors.failure_returned, true, memory_order_relaxed);
   /* release: a thread that sees the status sees the text */
-  atomic_store_explicit(&comm->failure, (int)status, memory_order_release);
+  atomic_store_explicit(&comm->errors.failure, (int)status, memory_order_release);
   return status;
 }
 
@@ -131,10 +131,10 @@ static coll_status_t fail_with_reason(const struct coll_comm *comm,
 
 coll_status_t comm_fail_finished(struct coll_comm *comm) {
   transport_reason_t reason;
-  atomic_store_explicit(&comm->failure_returned, true, memory_order_relaxed);
+  atomic_store_explicit(&comm->errors.failure_returned, true, memory_order_relaxed);
   /* acquire: the text is visible */
-  int failure = atomic_load_explicit(&comm->failure, memory_order_acquire);
-  if (failure != COLL_OK) return base_fail((coll_status_t)failure, "%s", comm->failure_text);
+  int failure = atomic_load_explicit(&comm->errors.failure, memory_order_acquire);
+  if (failure != COLL_OK) return base_fail((coll_status_t)failure, "%s", comm->errors.failure_text);
   if (!comm->local->ops->aborted(comm->local, &reason)) return COLL_OK;
   return fail_with_reason(comm, &reason);
 }

@@ -34,7 +34,7 @@ static bool can_be_in_place(const struct coll_comm *comm, const comm_traits_t *t
 
 coll_status_t comm_loaded_find(const struct coll_comm *comm, const comm_traits_t *traits,
                                const comm_plan_t **plan) {
-  const comm_loaded_t *loaded = comm->loaded[traits->collective];
+  const comm_loaded_t *loaded = comm->plans.loaded[traits->collective];
   *plan = NULL;
   if (loaded == NULL) return COLL_OK;
   const comm_plan_t *found = comm_loaded_for(loaded, traits->in_place);
@@ -46,9 +46,9 @@ coll_status_t comm_loaded_find(const struct coll_comm *comm, const comm_traits_t
 }
 
 void comm_loaded_free(struct coll_comm *comm) {
-  while (comm->all_loaded != NULL) {
-    comm_loaded_t *next = comm->all_loaded->next;
-    comm_loaded_discard(comm->all_loaded);
-    comm->all_loaded = next;
+  while (comm->plans.all_loaded != NULL) {
+    comm_loaded_t *next = comm->plans.all_loaded->next;
+    comm_loaded_discard(comm->plans.all_loaded);
+    comm->plans.all_loaded = next;
   }
 }

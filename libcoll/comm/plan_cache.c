@@ -16,8 +16,8 @@
 #include "tune/sched_sim.h"
 
 static comm_plan_t *find_plan(struct coll_comm *comm, const algo_t *algo, int root, bool in_place) {
-  for (size_t i = 0; i < comm->plan_count; i++) {
-    comm_plan_t *each = comm->plans[i];
+  for (size_t i = 0; i < comm->plans.count; i++) {
+    comm_plan_t *each = comm->plans.list[i];
     if (each->algo == algo && each->root == root && each->in_place == in_place) return each;
   }
   return NULL;
@@ -30,7 +30,7 @@ coll_status_t comm_plan_get(struct coll_comm *comm, const algo_t *algo, int root
     *plan = found;
     return COLL_OK;
   }
-  COLL_TRY(base_grow((void **)&comm->plans, &comm->plan_capacity, comm->plan_count + 1,
+  COLL_TRY(base_grow((void **)&comm->plans.list, &comm->plans.capacity, comm->plans.count + 1,
                      sizeof(comm_plan_t *), "the cache of plans"));
   COLL_TRY(base_alloc(1, sizeof *found, "a cached plan", (void **)&found));
   plan_shape_t shape = {
@@ -46,20 +46,20 @@ coll_status_t comm_plan_get(struct coll_comm *comm, const algo_t *algo, int root
   for (size_t bytes = 1; bytes <= 8; bytes *= 2) {
     found->fits[bytes] = engine_run_fits(&comm->world, found->plan, bytes);
   }
-  comm->plans[comm->plan_count++] = found;
+  comm->plans.list[comm->plans.count++] = found;
   *plan = found;
   return COLL_OK;
 }
 
 void comm_plans_free(struct coll_comm *comm) {
-  for (size_t i = 0; i < comm->plan_count; i++) {
-    plan_free(comm->plans[i]->plan);
-    free(comm->plans[i]);
+  for (size_t i = 0; i < comm->plans.count; i++) {
+    plan_free(comm->plans.list[i]->plan);
+    free(comm->plans.list[i]);
   }
-  free(comm->plans);
+  free(comm->plans.list);
   comm_loaded_free(comm);
-  for (int i = 0; i < COLL_COLLECTIVE_COUNT; i++) free(comm->tunings[i].profiles);
-  for (size_t i = 0; i < COMM_CACHE_ENTRIES; i++) engine_run_free(&comm->cache[i].run);
+  for (int i = 0; i < COLL_COLLECTIVE_COUNT; i++) free(comm->plans.tunings[i].profiles);
+  for (size_t i = 0; i < COMM_CACHE_ENTRIES; i++) engine_run_free(&comm->plans.cache[i].run);
 }
 
 /* ---- choosing -------------------------------------------------------------------------------*/
@@ -69,7 +69,7 @@ static bool has_links(const struct coll_comm *comm) {
 }
 
 static coll_status_t make_profiles(struct coll_comm *comm, coll_collective_t collective) {
-  comm_tuning_t *tuning = &comm->tunings[collective];
+  comm_tuning_t *tuning = &comm->plans.tunings[collective];
   if (tuning->profiles != NULL) return COLL_OK;
   tune_profile_t *profiles = NULL;
   int count = 0;
@@ -116,7 +116,7 @@ static size_t class_bytes(const struct coll_comm *comm, size_t bytes) {
 static coll_status_t tune_algorithm(struct coll_comm *comm, const comm_traits_t *traits,
                                     size_t bytes, const algo_t **algo) {
   coll_collective_t collective = traits->collective;
-  comm_tuning_t *tuning = &comm->tunings[collective];
+  comm_tuning_t *tuning = &comm->plans.tunings[collective];
   tune_call_t call = tune_call_of(comm, traits, class_bytes(comm, bytes));
   int class = tune_fine_class_of(call.bytes);
   int log = __builtin_ctz((unsigned)call.element_bytes);
@@ -124,7 +124,7 @@ static coll_status_t tune_algorithm(struct coll_comm *comm, const comm_traits_t 
   if (*chosen == 0) {
     COLL_TRY(make_profiles(comm, collective));
     int best;
-    COLL_TRY(tune_choose(&comm->costs, tuning->profiles, tuning->count, &call, &best));
+    COLL_TRY(tune_choose(&comm->plans.costs, tuning->profiles, tuning->count, &call, &best));
     if (best < 0) {
       return base_fail(COLL_ERROR_UNSUPPORTED,
                        "rank %d: no algorithm for %s among %d ranks fits its message slots",
@@ -143,13 +143,13 @@ coll_status_t comm_estimate(struct coll_comm *comm, coll_collective_t collective
       .collective = collective, .dtype = dtype, .op = COLL_SUM, .reach = reach};
   const algo_t *algo;
   COLL_TRY(tune_algorithm(comm, &traits, bytes, &algo));
-  const comm_tuning_t *tuning = &comm->tunings[collective];
+  const comm_tuning_t *tuning = &comm->plans.tunings[collective];
   if (index < 0 || index >= tuning->count) {
     return base_fail(COLL_ERROR_INVALID, "%s has %d algorithms", base_collective_name(collective),
                      tuning->count);
   }
   tune_call_t call = tune_call_of(comm, &traits, bytes);
-  COLL_TRY(tune_estimate(&comm->costs, &tuning->profiles[index], &call, estimate));
+  COLL_TRY(tune_estimate(&comm->plans.costs, &tuning->profiles[index], &call, estimate));
   *chosen = tuning->profiles[index].algo == algo;
   return COLL_OK;
 }
@@ -161,8 +161,8 @@ coll_status_t comm_estimate(struct coll_comm *comm, coll_collective_t collective
 
 plan_reach_t comm_expected_reach(struct coll_comm *comm, coll_collective_t collective,
                                  size_t bytes) {
-  comm_expectation_t *expected = &comm->tunings[collective].expected[tune_class_of(bytes)];
-  bool forced = comm->forced[collective] != NULL || comm->loaded[collective] != NULL;
+  comm_expectation_t *expected = &comm->plans.tunings[collective].expected[tune_class_of(bytes)];
+  bool forced = comm->plans.forced[collective] != NULL || comm->plans.loaded[collective] != NULL;
   if (expected->calls == 0 || forced) return PLAN_REACH_USER;
   expected->calls--;
   return (plan_reach_t)expected->reach;
@@ -170,7 +170,7 @@ plan_reach_t comm_expected_reach(struct coll_comm *comm, coll_collective_t colle
 
 void comm_note_reach(struct coll_comm *comm, coll_collective_t collective, size_t bytes,
                      plan_reach_t reach) {
-  comm->tunings[collective].expected[tune_class_of(bytes)] =
+  comm->plans.tunings[collective].expected[tune_class_of(bytes)] =
       (comm_expectation_t){.calls = EXPECTED_CALLS, .reach = (uint8_t)reach};
 }
 
@@ -181,8 +181,8 @@ static coll_status_t forced_plan(struct coll_comm *comm, const comm_traits_t *tr
   const algo_t *algo;
   bool legal;
   *plan = NULL;
-  if (comm->forced[collective] == NULL) return COLL_OK;
-  COLL_TRY(algo_find(collective, comm->forced[collective], &algo));
+  if (comm->plans.forced[collective] == NULL) return COLL_OK;
+  COLL_TRY(algo_find(collective, comm->plans.forced[collective], &algo));
   const plan_shape_t shape = {
       .collective = collective, .size = comm->size, .root = traits->root, .layout = comm->layout};
   COLL_TRY(algo_is_legal(algo, &shape, &legal));
@@ -203,7 +203,7 @@ static bool supports(const struct coll_comm *comm, const comm_plan_t *cached,
  * for its own verb. */
 static bool takes_even_plan(const struct coll_comm *comm, const comm_traits_t *traits) {
   return base_collective_counts_by_rank(traits->collective) &&
-         traits->blocks != COMM_BLOCKS_UNEVEN && comm->forced[traits->collective] == NULL;
+         traits->blocks != COMM_BLOCKS_UNEVEN && comm->plans.forced[traits->collective] == NULL;
 }
 
 static coll_status_t choose_even_plan(struct coll_comm *comm, comm_traits_t traits, size_t bytes,
@@ -239,9 +239,9 @@ static int identity_op(const comm_traits_t *traits) {
 
 /* flight_words_t.algo. */
 static int forced_index(const struct coll_comm *comm, coll_collective_t collective) {
-  const char *forced = comm->forced[collective];
+  const char *forced = comm->plans.forced[collective];
   int index = 0;
-  if (comm->loaded[collective] != NULL) return FLIGHT_ALGO_LOADED;
+  if (comm->plans.loaded[collective] != NULL) return FLIGHT_ALGO_LOADED;
   while (forced != NULL && algo_at(collective, index)->name != forced) index++;
   return forced != NULL ? index + 1 : 0;
 }
@@ -276,13 +276,17 @@ static engine_call_t engine_call_of(const comm_traits_t *traits, size_t count) {
                          .pair_count = by_pair && equal ? count : 0};
 }
 
+static void empty(comm_cache_entry_t *entry) {
+  entry->shape = (comm_shape_t){0};
+  entry->fast_traits = 0;
+}
+
 coll_status_t comm_cache_miss(struct coll_comm *comm, comm_shape_t shape,
                               comm_cache_entry_t *slot) {
   const comm_traits_t traits = comm_traits_of(shape);
   engine_call_t call = engine_call_of(&traits, shape.count);
   size_t bytes = call.count_per_pair ? 0 : shape.count * call.element_bytes;
-  slot->shape = (comm_shape_t){0};
-  slot->fast_traits = 0;
+  empty(slot);
   COLL_TRY(choose_plan(comm, &traits, bytes, &slot->plan));
   slot->shape = shape;
   slot->id = comm_identity_of(comm, &traits, shape.count);
@@ -291,7 +295,7 @@ coll_status_t comm_cache_miss(struct coll_comm *comm, comm_shape_t shape,
 }
 
 void comm_force(struct coll_comm *comm, coll_collective_t collective, const char *algo) {
-  comm->forced[collective] = algo;
-  comm->loaded[collective] = NULL;
-  for (size_t i = 0; i < COMM_CACHE_ENTRIES; i++) comm->cache[i].shape = (comm_shape_t){0};
+  comm->plans.forced[collective] = algo;
+  comm->plans.loaded[collective] = NULL;
+  for (size_t i = 0; i < COMM_CACHE_ENTRIES; i++) empty(&comm->plans.cache[i]);
 }

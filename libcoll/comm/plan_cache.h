@@ -16,9 +16,9 @@ BASE_COLD coll_status_t comm_cache_miss(struct coll_comm *comm, comm_shape_t sha
  * entry->call; the engine binds entry->run. The entry is valid until the next lookup. */
 BASE_INLINE coll_status_t comm_cache_lookup(struct coll_comm *comm, comm_shape_t shape,
                                             comm_cache_entry_t **entry) {
-  comm_cache_entry_t *slot = comm_cache_slot(comm->cache, shape);
+  comm_cache_entry_t *slot = comm_cache_slot(comm->plans.cache, shape);
   if (!comm_shape_is(slot->shape, shape)) COLL_TRY(comm_cache_miss(comm, shape, slot));
-  comm->used[comm_traits_of(shape).collective] = slot->plan->algo;
+  comm->plans.used[comm_traits_of(shape).collective] = slot->plan->algo;
   *entry = slot;
   return COLL_OK;
 }

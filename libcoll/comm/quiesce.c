@@ -10,9 +10,9 @@
 
 static bool has_calls_under_way(struct coll_comm *comm) {
   if (atomic_load_explicit(comm->local->abort_word, memory_order_acquire) == 0) return false;
-  uint64_t next = atomic_load_explicit(&comm->next_ticket, memory_order_relaxed);
+  uint64_t next = atomic_load_explicit(&comm->order.next_ticket, memory_order_relaxed);
   /* acquire: pairs with the release of the lock by the last call, after its stores */
-  return atomic_load_explicit(&comm->now_serving, memory_order_acquire) != next;
+  return atomic_load_explicit(&comm->order.now_serving, memory_order_acquire) != next;
 }
 
 static bool find_busy(struct coll_comm *comm, void *context) {

@@ -280,8 +280,9 @@ coll_status_t comm_settings_read_split(const coll_comm_config_t *config,
                                        const struct coll_comm *parent, int device,
                                        comm_split_settings_t *settings) {
   coll_comm_config_t full;
-  comm_split_settings_t made = {
-      .limits = parent->limits, .blocking = !parent->nonblocking, .inherited = parent->inherited};
+  comm_split_settings_t made = {.limits = parent->watched.limits,
+                                .blocking = !parent->nonblocking,
+                                .inherited = parent->inherited};
   COLL_TRY(read_config(config, &full));
   COLL_TRY(change_inherited(&full, &made.inherited));
   COLL_TRY(read_limit(KNOB_TIMEOUT, full.create_timeout_ms, &made.timeout_ns));

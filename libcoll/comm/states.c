@@ -18,7 +18,8 @@ coll_status_t comm_handle_state(const struct coll_comm *comm) {
   if (comm_state_is_busy(state)) {
     status = COLL_IN_PROGRESS;
   } else if (state == COMM_NOT_MADE) {
-    status = base_fail((coll_status_t)atomic_load(&comm->failure), "%s", comm->failure_text);
+    status = base_fail((coll_status_t)atomic_load(&comm->errors.failure), "%s",
+                       comm->errors.failure_text);
   } else if (state != COMM_LIVE && state != COMM_FINALIZED) {
     status = comm_fail_no_handle(comm);
   }

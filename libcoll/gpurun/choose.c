@@ -53,7 +53,7 @@ static coll_status_t find_program(struct coll_comm *comm, const tune_profile_t *
   if (!*possible) return COLL_OK;
   coll_status_t status = cuda_end_program(gpurun_of(comm)->end, plan->plan, &choice->program);
   *possible = status == COLL_OK;
-  if (*possible) comm->used[traits->collective] = profile->algo;
+  if (*possible) comm->plans.used[traits->collective] = profile->algo;
   for (int i = 0; i < 2; i++) choice->reaches[i] = profile->reaches[i];
   return status == COLL_ERROR_UNSUPPORTED ? COLL_OK : status;
 }
@@ -137,7 +137,7 @@ static const tune_profile_t *find_profile(const gpurun_t *gpu, coll_collective_t
  * algorithm accesses other buffers of peers with another. */
 static coll_status_t find_forced(struct coll_comm *comm, const comm_traits_t *traits,
                                  const bool in_window[2], gpurun_choice_t *choice, bool *possible) {
-  const char *forced = comm->forced[traits->collective];
+  const char *forced = comm->plans.forced[traits->collective];
   const algo_t *algo;
   *possible = false;
   if (forced == NULL) return COLL_OK;

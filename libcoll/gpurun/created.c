@@ -11,7 +11,7 @@
 /* The watch thread, which knows connected ranks, reads the limits with the lock held. */
 static void set_limits(struct coll_comm *comm, const comm_limits_t *limits) {
   comm_lock_take(comm, comm_lock_ticket(comm));
-  comm->limits = *limits;
+  comm->watched.limits = *limits;
   comm_lock_release(comm);
 }
 
@@ -29,7 +29,7 @@ static void abort_all(struct coll_comm *const comms[], size_t count) {
 coll_status_t gpurun_connect_created(struct coll_comm *const comms[], const int devices[],
                                      size_t count, uint64_t timeout_ns) {
   gpurun_member_t *members;
-  const comm_limits_t limits = comms[0]->limits; /* all have the same */
+  const comm_limits_t limits = comms[0]->watched.limits; /* all have the same */
   const comm_limits_t during = {.hang_ns = limits.hang_ns, .timeout_ns = timeout_ns};
   coll_status_t status = base_alloc(count, sizeof *members, "ranks on GPUs", (void **)&members);
   if (status != COLL_OK) {

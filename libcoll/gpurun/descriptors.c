@@ -20,7 +20,7 @@ typedef struct wait {
 } wait_t;
 
 static wait_t begin(struct coll_comm *comm) {
-  uint64_t limit_ns = comm->limits.timeout_ns;
+  uint64_t limit_ns = comm->watched.limits.timeout_ns;
   return (wait_t){.comm = comm,
                   .begin_ns = base_clock_now_ns(),
                   .limit_ns = limit_ns > 0 ? limit_ns : LIMIT_NS,

@@ -69,7 +69,7 @@ static coll_status_t begin(void *context, size_t step, const proxy_slot_t *slot,
   piece->shape.count = rest < cut->count ? rest : cut->count;
   piece->send = slot->in;
   piece->recv = slot->out;
-  (*job)->forced = comm->forced[comm_traits_of(piece->shape).collective];
+  (*job)->forced = comm->plans.forced[comm_traits_of(piece->shape).collective];
   return COLL_OK;
 }
 

@@ -21,7 +21,7 @@ coll_status_t proxy_job_create(gpurun_proxy_t *proxy, const proxy_slot_t *slot, 
                       (void **)&made));
   made->proxy = proxy;
   made->done = slot->done;
-  made->limits = proxy->comm->limits;
+  made->limits = proxy->comm->watched.limits;
   made->call_count = count;
   pthread_mutex_lock(&proxy->lock);
   made->after = proxy->jobs;
@@ -94,10 +94,10 @@ static void complete(gpurun_proxy_t *proxy, proxy_job_t *job) {
  * proxy's. */
 static void take_settings(struct coll_comm *host, const proxy_job_t *job) {
   const run_call_t *call = &job->calls[0];
-  host->limits = job->limits;
+  host->watched.limits = job->limits;
   if (job->call_count == 0 || call->kind != RUN_COLLECTIVE) return;
   coll_collective_t collective = comm_traits_of(call->shape).collective;
-  if (host->forced[collective] != job->forced) comm_force(host, collective, job->forced);
+  if (host->plans.forced[collective] != job->forced) comm_force(host, collective, job->forced);
 }
 
 static coll_status_t run_calls(const proxy_job_t *job) {
@@ -130,7 +130,7 @@ static void finish_comm(gpurun_proxy_t *proxy, coll_status_t status) {
   if (comm_lock_try(comm)) {
     if (comm_is_usable(comm)) {
       comm_finish(comm, status, reason.failed_rank);
-      atomic_store_explicit(&comm->failure_returned, false, memory_order_relaxed);
+      atomic_store_explicit(&comm->errors.failure_returned, false, memory_order_relaxed);
     }
     comm_lock_release(comm);
   } else {

@@ -63,7 +63,7 @@ typedef struct gpurun {
   uint64_t ended_ns;     /* since when no other has while one runs; 0: none runs */
 
   /* Of the thread of watch.c. */
-  uint64_t hang_ns;              /* comm->limits as last seen */
+  uint64_t hang_ns;              /* comm->watched.limits as last seen */
   uint64_t seen_begun, begin_ns; /* kernels that had begun, and since when */
   uint64_t seen_ns, waited_ns;   /* when that was last seen, and how long it was, awake */
   uint64_t reported;             /* kernel `reported` was reported to hang */

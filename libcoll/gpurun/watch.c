@@ -32,7 +32,7 @@ static visitor_t watcher, asker;
 /* No call of this rank returns the failure yet, as comm_finish takes it. */
 static void finish(struct coll_comm *comm, coll_status_t status, int failed_rank) {
   comm_finish(comm, status, failed_rank);
-  atomic_store_explicit(&comm->failure_returned, false, memory_order_relaxed);
+  atomic_store_explicit(&comm->errors.failure_returned, false, memory_order_relaxed);
 }
 
 void gpurun_finish_lost(gpurun_t *gpu, coll_status_t status) {
@@ -86,7 +86,9 @@ static void check_time(gpurun_t *gpu) {
     gpu->ended_ns = runs ? now_ns : 0;
     return;
   }
-  if (comm->limits.timeout_ns == 0 || now_ns - gpu->ended_ns < comm->limits.timeout_ns) return;
+  if (comm->watched.limits.timeout_ns == 0 ||
+      now_ns - gpu->ended_ns < comm->watched.limits.timeout_ns)
+    return;
   char sentence[COMM_ERROR_BYTES];
   gpurun_describe_wait(gpu, now_ns - gpu->ended_ns, sentence, sizeof sentence);
   base_fail(COLL_ERROR_TIMEOUT, "%s", sentence);
@@ -192,7 +194,7 @@ static void check_with_lock(gpurun_t *gpu) {
   check_kernels(gpu);
   check_time(gpu);
   compare_calls(gpu->comm);
-  gpu->hang_ns = gpu->comm->limits.hang_ns;
+  gpu->hang_ns = gpu->comm->watched.limits.hang_ns;
 }
 
 /* A call on the host, which holds the lock, finds dead ranks itself. A launch that blocks in the

@@ -138,7 +138,7 @@ static coll_status_t exchange_descriptors(making_t *m) {
     m->from[rank] = imports && m->parts[rank].share.way == CUDA_SHARE_DESCRIPTOR;
   }
   pthread_mutex_lock(&comm->lock);
-  m->window->number = comm->windows_made++;
+  m->window->number = comm->windows.made++;
   pthread_mutex_unlock(&comm->lock);
   return gpurun_descriptors_exchange(comm, m->to, m->from, TAG_OF_WINDOWS + m->window->number,
                                      m->descriptor, m->descriptors);
@@ -280,8 +280,8 @@ coll_status_t gpurun_window_create(struct coll_comm *comm, void *ptr, size_t byt
     return base_fail(status, "%s", text);
   }
   pthread_mutex_lock(&comm->lock);
-  m.window->next = comm->windows;
-  comm->windows = m.window;
+  m.window->next = comm->windows.first;
+  comm->windows.first = m.window;
   atomic_store_explicit(&m.window->tag, base_fork_tag + GPURUN_WINDOW, memory_order_release);
   pthread_mutex_unlock(&comm->lock);
   *window = m.window;
@@ -304,7 +304,7 @@ coll_status_t gpurun_window_check(const struct coll_window *window, bool *inheri
 coll_status_t gpurun_window_destroy(struct coll_window *window) {
   struct coll_comm *comm = window->comm;
   pthread_mutex_lock(&comm->lock);
-  struct coll_window **link = &comm->windows;
+  struct coll_window **link = &comm->windows.first;
   while (*link != window) link = &(*link)->next;
   *link = window->next;
   pthread_mutex_unlock(&comm->lock);
@@ -315,7 +315,7 @@ struct coll_window *gpurun_window_find(struct coll_comm *comm, const void *ptr, 
                                        size_t *offset) {
   struct coll_window *found = NULL;
   pthread_mutex_lock(&comm->lock);
-  for (struct coll_window *w = comm->windows; w != NULL && found == NULL; w = w->next) {
+  for (struct coll_window *w = comm->windows.first; w != NULL && found == NULL; w = w->next) {
     uintptr_t at = (uintptr_t)ptr - (uintptr_t)w->ptr;
     if (at > w->bytes || bytes > w->bytes - at) continue;
     found = w;
@@ -326,5 +326,5 @@ struct coll_window *gpurun_window_find(struct coll_comm *comm, const void *ptr, 
 }
 
 void gpurun_windows_free(struct coll_comm *comm) {
-  while (comm->windows != NULL) (void)gpurun_window_destroy(comm->windows);
+  while (comm->windows.first != NULL) (void)gpurun_window_destroy(comm->windows.first);
 }

@@ -41,7 +41,7 @@ void lifetime_access_find(struct coll_comm *comm, const comm_access_t *access) {
   transport_t *local = comm->local;
   comm->access = *access;
   if (comm->size == 1) return;
-  comm->world.large_get_min = large_get_min(&comm->costs);
+  comm->world.large_get_min = large_get_min(&comm->plans.costs);
   comm->world.gets = access->get && local->ops->probe_get(local, why);
   if (!access->reports) return;
   if (local->delays && !comm->paced) {

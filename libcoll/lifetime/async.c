@@ -265,8 +265,8 @@ static void end_one(lifetime_async_t *job, struct coll_comm *handle, coll_status
   if (handle == NULL) return;
   if (status == COLL_OK && is_cancelled(job)) comm_abort(handle, handle->rank, job->cancel.why);
   if (status != COLL_OK) {
-    snprintf(handle->failure_text, sizeof handle->failure_text, "%s", text);
-    atomic_store_explicit(&handle->failure, (int)status, memory_order_release);
+    snprintf(handle->errors.failure_text, sizeof handle->errors.failure_text, "%s", text);
+    atomic_store_explicit(&handle->errors.failure, (int)status, memory_order_release);
   }
   comm_set_state(handle, status == COLL_OK ? COMM_LIVE : COMM_NOT_MADE);
 }
@@ -314,7 +314,7 @@ static void finalize_one(lifetime_async_t *job) {
   comm_lock_release(comm);
   if (status != COLL_OK) {
     comm_record_error(comm, status);
-    atomic_store(&comm->failure_returned, !comm->nonblocking);
+    atomic_store(&comm->errors.failure_returned, !comm->nonblocking);
   }
   pthread_mutex_lock(&comm_states_lock);
   if (status != COLL_OK) note_failure(job, status, base_last_error());
@@ -423,7 +423,7 @@ coll_status_t lifetime_async_finalize(struct coll_comm *comm) {
 coll_status_t lifetime_async_unreturned(const struct coll_comm *comm) {
   pthread_mutex_lock(&comm_states_lock);
   const lifetime_async_t *job = comm->async;
-  bool is_returned = atomic_load_explicit(&comm->failure_returned, memory_order_relaxed);
+  bool is_returned = atomic_load_explicit(&comm->errors.failure_returned, memory_order_relaxed);
   coll_status_t status = job == NULL || !job->finalizes || is_returned ? COLL_OK : job->status;
   if (status != COLL_OK) base_fail(status, "%s", job->text);
   pthread_mutex_unlock(&comm_states_lock);

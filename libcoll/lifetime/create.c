@@ -57,10 +57,10 @@ static coll_status_t allocate(struct coll_comm *comm) {
   COLL_TRY(base_alloc(2 * size, sizeof *comm->pairs, "pairs of ranks", (void **)&comm->pairs));
   COLL_TRY(base_alloc(size, sizeof *world->routes, "routes", (void **)&world->routes));
   COLL_TRY(base_alloc(size, sizeof *world->views, "views", (void **)&world->views));
-  comm_deadlock_t *deadlock = &comm->deadlock;
+  comm_deadlock_t *deadlock = &comm->watched.deadlock;
   size_t words = base_ranks_words(comm->size);
-  comm->waits_for.size = deadlock->found.size = comm->size;
-  COLL_TRY(base_alloc(words, 8, "a set of ranks", (void **)&comm->waits_for.words));
+  comm->watched.waits_for.size = deadlock->found.size = comm->size;
+  COLL_TRY(base_alloc(words, 8, "a set of ranks", (void **)&comm->watched.waits_for.words));
   COLL_TRY(base_alloc(words, 8, "a set of ranks", (void **)&deadlock->found.words));
   COLL_TRY(base_alloc(size, sizeof *deadlock->now, "waits", (void **)&deadlock->now));
   COLL_TRY(base_alloc(size, sizeof *deadlock->before, "waits", (void **)&deadlock->before));
@@ -86,7 +86,7 @@ static coll_status_t assemble(transport_t *local, int cores, bool own_cores,
   made->size = local->size;
   made->local = local;
   made->cores = cores;
-  made->costs = *costs;
+  made->plans.costs = *costs;
   local->own_cores = own_cores;
   made->spin_limit = local->own_cores ? SPIN_POLLS : 0;
   made->world =
@@ -131,12 +131,12 @@ void lifetime_destroy(struct coll_comm *comm) {
   if (comm->self != NULL) comm->self->ops->destroy(comm->self);
   comm->local->ops->destroy(comm->local);
   transport_memory_free(comm->retained_memory);
-  free(comm->waits_for.words);
-  free(comm->deadlock.found.words);
-  free(comm->deadlock.now);
-  free(comm->deadlock.before);
-  free(comm->deadlock.order);
-  free(comm->premuls);
+  free(comm->watched.waits_for.words);
+  free(comm->watched.deadlock.found.words);
+  free(comm->watched.deadlock.now);
+  free(comm->watched.deadlock.before);
+  free(comm->watched.deadlock.order);
+  free(comm->premuls.list);
   free(comm->world.packing);
   free(comm->world.views);
   free(comm->world.routes);
@@ -316,7 +316,7 @@ static void announce_failure(const rendezvous_address_t *address, int rank, int 
 static coll_status_t complete(struct coll_comm *comm, const lifetime_record_t records[],
                               const comm_settings_t *settings, topo_layout_t **layout) {
   bool all_on_gpus = true;
-  comm->limits = settings->limits;
+  comm->watched.limits = settings->limits;
   comm->inherited = settings->inherited;
   comm_algorithms_apply(comm);
   coll_status_t status = lifetime_placement_of_records(comm->size, records, layout);
@@ -435,7 +435,7 @@ coll_status_t lifetime_create_local(int size, int cores, const comm_settings_t *
   if (status == COLL_OK) status = assemble_all(ends, size, cores, costs, made);
   if (status == COLL_OK) status = place_all(size, settings, made);
   for (int rank = 0; rank < size && status == COLL_OK; rank++) {
-    made[rank]->limits = settings->limits;
+    made[rank]->watched.limits = settings->limits;
     made[rank]->reproducible = settings->agreed.reproducible != 0;
     made[rank]->inherited = settings->inherited;
     comm_algorithms_apply(made[rank]);

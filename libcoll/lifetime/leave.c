@@ -102,7 +102,7 @@ static coll_status_t end_working(struct coll_comm *comm) {
 coll_status_t lifetime_leave(struct coll_comm *comm) {
   COLL_TRY(gpurun_finish(comm));
   if (comm_is_usable(comm)) return end_working(comm);
-  if (atomic_load_explicit(&comm->failure_returned, memory_order_relaxed)) return COLL_OK;
+  if (atomic_load_explicit(&comm->errors.failure_returned, memory_order_relaxed)) return COLL_OK;
   coll_status_t status = comm_fail_finished(comm);
   return status == COLL_ERROR_MISMATCH ? status : COLL_OK;
 }

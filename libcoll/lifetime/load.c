@@ -227,10 +227,10 @@ static void use(struct coll_comm *comm, comm_loaded_t *loaded) {
             loaded->name, base_collective_name(loaded->algo.collective));
   }
   comm_lock_take(comm, comm_lock_ticket(comm));
-  loaded->next = comm->all_loaded;
-  comm->all_loaded = loaded;
+  loaded->next = comm->plans.all_loaded;
+  comm->plans.all_loaded = loaded;
   comm_force(comm, loaded->algo.collective, NULL);
-  comm->loaded[loaded->algo.collective] = loaded;
+  comm->plans.loaded[loaded->algo.collective] = loaded;
   comm_lock_release(comm);
 }
 

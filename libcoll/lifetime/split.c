@@ -89,7 +89,7 @@ static coll_status_t make_request(const struct coll_comm *parent,
     return base_fail_errno(COLL_ERROR_SYSTEM, "no random number for a communicator");
   }
   COLL_TRY(lifetime_listen(&settings->inherited.transport, listener, &own->record));
-  own->record.costs = parent->costs;
+  own->record.costs = parent->plans.costs;
   own->record.has_gpu = settings->device != CUDA_NO_DEVICE;
   own->record.agreed.reproducible = parent->reproducible;
   own->record.agreed.algorithms = comm_algorithms_digest(settings->inherited.algorithms);
@@ -190,7 +190,7 @@ static coll_status_t connect_members(transport_listener_t *listener, const reque
       lifetime_session_of(members[0].session, &health->parent->secret);
   status = lifetime_connect(listener, rank, count, records, &session, deadline_ns, &watch, child);
   if (status == COLL_OK) {
-    (*child)->limits = health->settings->limits;
+    (*child)->watched.limits = health->settings->limits;
     (*child)->inherited = health->settings->inherited;
     comm_algorithms_apply(*child);
     status = lifetime_placement_set(*child, layout, health->parent->paced);

@@ -200,7 +200,7 @@ coll_status_t run_combine_advance(run_task_t *own_last, run_wait_t *wait, bool *
 
 static void serve(struct coll_comm *comm, uint64_t ticket) {
   /* release: as comm_lock_release */
-  atomic_store_explicit(&comm->now_serving, ticket, memory_order_release);
+  atomic_store_explicit(&comm->order.now_serving, ticket, memory_order_release);
 }
 
 void run_combine_release(struct coll_comm *comm) {
@@ -237,6 +237,7 @@ static bool is_used_by_several(const struct coll_comm *comm) {
 bool run_combine_may_be_ended(const struct coll_comm *comm, uint64_t waited_ns) {
   if (!comm->combine.is_holding) return false;
   if (is_used_by_several(comm)) return true;
-  uint64_t limit_ns = comm->limits.hang_ns > 0 ? comm->limits.hang_ns : MANY_THREADS_NS;
+  uint64_t limit_ns =
+      comm->watched.limits.hang_ns > 0 ? comm->watched.limits.hang_ns : MANY_THREADS_NS;
   return waited_ns < limit_ns && comm_process_threads() != 1;
 }

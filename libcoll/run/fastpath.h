@@ -12,7 +12,7 @@
 /* The entry for calls of this shape if they may take the fast path, else NULL. The caller holds the
  * lock. */
 BASE_INLINE comm_cache_entry_t *run_fastpath_lookup(struct coll_comm *comm, comm_shape_t shape) {
-  comm_cache_entry_t *entry = comm_cache_slot(comm->cache, shape);
+  comm_cache_entry_t *entry = comm_cache_slot(comm->plans.cache, shape);
   bool is_fast = entry->fast_traits == shape.traits && entry->shape.count == shape.count;
   return is_fast ? entry : NULL;
 }
@@ -32,7 +32,7 @@ BASE_INLINE coll_status_t run_fastpath_run(struct coll_comm *comm, comm_cache_en
   if (!comm_is_usable(comm)) return run_fastpath_fail(comm, entry);
   uint64_t number = comm_collective_begin(comm, entry->id, &entry->call);
   entry->call.id.count += entry->call.pair_count;
-  comm->used[comm_traits_of(entry->shape).collective] = entry->plan->algo;
+  comm->plans.used[comm_traits_of(entry->shape).collective] = entry->plan->algo;
   entry->call.input = send;
   entry->call.output = recv;
   if (!engine_run_restart(&entry->run, &entry->call, &status)) {

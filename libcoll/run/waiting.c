@@ -24,10 +24,10 @@ static watch_waiting_t waiting_of(const watch_t *watch, run_task_t *first) {
                              .history = comm->history,
                              .may_be_ended = may_be_ended(watch, comm)};
   if (first->call->kind == RUN_COLLECTIVE) waiting.history = first->engine_call->history;
-  base_ranks_clear(&comm->waits_for);
+  base_ranks_clear(&comm->watched.waits_for);
   for (const run_task_t *task = first; task != NULL; task = task->next) {
     if (!is_of(task, comm)) continue;
-    run_task_waits_for(task, &comm->waits_for);
+    run_task_waits_for(task, &comm->watched.waits_for);
     if (task->call->kind != RUN_COLLECTIVE) continue;
     waiting.has_collective = true; /* there is at most one */
     waiting.collective = task->number;

@@ -76,7 +76,7 @@ static bool add_waits(struct coll_comm *comm, void *context) {
   waits->changes += atomic_load_explicit(&own->wait.changes, memory_order_acquire);
   if (!flight_wait_read(own, &wait)) return true;
   if (waits->pid_count == 0) waits->first = wait;
-  waits->polled = waits->polled && wait.polls >= comm->round_polls + POLLS_OF_ROUND;
+  waits->polled = waits->polled && wait.polls >= comm->watched.round_polls + POLLS_OF_ROUND;
   bool calls_back = atomic_load_explicit(&comm->progress.is_set, memory_order_relaxed);
   waits->known = waits->known && comm->one_pid_space && !calls_back;
   for (int peer = 0; peer < comm->size; peer++) {
@@ -88,7 +88,7 @@ static bool add_waits(struct coll_comm *comm, void *context) {
 static bool begin_round_of(struct coll_comm *comm, void *context) {
   flight_standstill_t wait;
   (void)context;
-  comm->round_polls = flight_wait_read(comm->local->flight, &wait) ? wait.polls : 0;
+  comm->watched.round_polls = flight_wait_read(comm->local->flight, &wait) ? wait.polls : 0;
   return true;
 }
 

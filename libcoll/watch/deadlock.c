@@ -56,19 +56,19 @@ static bool add_waited(struct coll_comm *comm, int rank, reach_t *reach) {
   for (int peer = 0; peer < comm->size; peer++) {
     if (!flight_standstill_has(published, peer)) continue;
     waits_for_any = true;
-    if (base_ranks_has(&comm->deadlock.found, peer)) continue;
-    base_ranks_add(&comm->deadlock.found, peer);
-    comm->deadlock.order[reach->count++] = peer;
+    if (base_ranks_has(&comm->watched.deadlock.found, peer)) continue;
+    base_ranks_add(&comm->watched.deadlock.found, peer);
+    comm->watched.deadlock.order[reach->count++] = peer;
   }
   bool calls_back = atomic_load_explicit(&published->calls_back, memory_order_relaxed) != 0;
   reach->has_progress_caller = reach->has_progress_caller || calls_back;
-  comm->deadlock.now[rank] = (comm_snapshot_t){wait.changes, wait.polls};
+  comm->watched.deadlock.now[rank] = (comm_snapshot_t){wait.changes, wait.polls};
   return waits_for_any && flight_standstill_is(published, wait.changes);
 }
 
 /* The number of ranks reachable from this one; 0 if one of them does not wait for good. */
 static int find_reachable(struct coll_comm *comm, bool across) {
-  comm_deadlock_t *deadlock = &comm->deadlock;
+  comm_deadlock_t *deadlock = &comm->watched.deadlock;
   reach_t reach = {.count = 1, .across = across};
   base_ranks_clear(&deadlock->found);
   base_ranks_add(&deadlock->found, comm->rank);
@@ -113,7 +113,7 @@ static coll_status_t fail_deadlock(const struct coll_comm *comm, int count) {
   char text[COMM_ERROR_BYTES - 80], call[FLIGHT_TEXT_BYTES];
   size_t used = 0;
   for (int i = 0; i < count; i++) {
-    int rank = comm->deadlock.order[i];
+    int rank = comm->watched.deadlock.order[i];
     flight_standstill_t wait = {0};
     const flight_wait_t *published = wait_of(comm, rank, false, &wait);
     bool elsewhere = published == NULL;
@@ -137,7 +137,7 @@ static coll_status_t fail(struct coll_comm *comm, int count) {
 
 /* Where messages are on their way for unknown times, only the limits of hang.h end a wait. */
 coll_status_t watch_deadlock_check(struct coll_comm *comm) {
-  comm_deadlock_t *deadlock = &comm->deadlock;
+  comm_deadlock_t *deadlock = &comm->watched.deadlock;
   if (comm->local->delays) return COLL_OK;
   int count = find_reachable(comm, false);
   bool across = count == 0;

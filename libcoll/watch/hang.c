@@ -42,7 +42,7 @@ static bool will_report(const struct coll_comm *comm, const flight_recorder_t *l
   flight_standstill_t wait;
   if (!flight_wait_read(lower, &wait) || wait.number != own->number) return false;
   if (!flight_is_collective(wait.call)) return false;
-  return comm->hang.seen_ns > wait.begin_ns + comm->limits.hang_ns / 2;
+  return comm->watched.hang.seen_ns > wait.begin_ns + comm->watched.limits.hang_ns / 2;
 }
 
 /* A send or receive concerns two ranks; the one that waits reports it. */
@@ -50,7 +50,7 @@ static bool should_report(const struct coll_comm *comm, const flight_standstill_
   transport_t *local = comm->local;
   if (has_reported(local->flight, own)) return false;
   if (!flight_is_collective(own->call)) return true;
-  bool late = comm->hang.waited_ns / 2 >= comm->limits.hang_ns;
+  bool late = comm->watched.hang.waited_ns / 2 >= comm->watched.limits.hang_ns;
   for (int rank = 0; rank < comm->size; rank++) {
     const flight_recorder_t *recorder = local->ops->recorder(local, rank);
     if (recorder == NULL || rank == comm->rank) continue;
@@ -80,7 +80,7 @@ static void report(struct coll_comm *comm) {
   if (!flight_wait_read(comm->local->flight, &own) || !should_report(comm, &own)) return;
   note_report(comm->local->flight, &own);
   comm->local->ops->publish(comm->local);
-  watch_missing_describe(comm, comm->hang.waited_ns, sentence, sizeof sentence);
+  watch_missing_describe(comm, comm->watched.hang.waited_ns, sentence, sizeof sentence);
   print(sentence);
 }
 
@@ -88,7 +88,8 @@ static void report(struct coll_comm *comm) {
 
 static coll_status_t time_out(struct coll_comm *comm) {
   char sentence[TRANSPORT_REASON_BYTES];
-  int missing = watch_missing_describe(comm, comm->hang.waited_ns, sentence, sizeof sentence);
+  int missing =
+      watch_missing_describe(comm, comm->watched.hang.waited_ns, sentence, sizeof sentence);
   return comm_finish(comm, base_fail(COLL_ERROR_TIMEOUT, "%s", sentence), missing);
 }
 
@@ -103,8 +104,8 @@ static uint64_t lower_limit(const comm_limits_t *limits) {
 }
 
 coll_status_t watch_hang_check(struct coll_comm *comm, uint64_t begin_ns) {
-  const comm_limits_t *limits = &comm->limits;
-  comm_hang_t *hang = &comm->hang;
+  const comm_limits_t *limits = &comm->watched.limits;
+  comm_hang_t *hang = &comm->watched.hang;
   uint64_t lower_ns = lower_limit(limits);
   if (lower_ns == 0) return COLL_OK;
   uint64_t now_ns = base_clock_now_ns();

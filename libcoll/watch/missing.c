@@ -263,7 +263,7 @@ static void add_pair(flight_text_t *to, const missing_t *m) {
 }
 
 int watch_missing_describe(struct coll_comm *comm, uint64_t waited_ns, char *text, size_t bytes) {
-  missing_t m = {.comm = comm, .least_ns = waited_ns, .now_ns = comm->hang.seen_ns};
+  missing_t m = {.comm = comm, .least_ns = waited_ns, .now_ns = comm->watched.hang.seen_ns};
   flight_text_t to = flight_text_in(text, bytes);
   if (!flight_wait_read(comm->local->flight, &m.own)) return comm->rank;
   m.collective = flight_is_collective(m.own.call);

@@ -61,7 +61,7 @@ static void publish(watch_t *watch, const watch_waiting_t *waiting) {
                                     .number = waiting->number,
                                     .call = waiting->call,
                                     .may_be_ended = waiting->may_be_ended,
-                                    .peers = comm->waits_for.words,
+                                    .peers = comm->watched.waits_for.words,
                                     .words = base_ranks_words(comm->size)};
   flight_wait_publish(comm->local->flight, &standstill);
   show(watch, comm);
@@ -143,7 +143,7 @@ static coll_status_t check_waited(watch_t *watch, struct coll_comm *comm, bool *
   int left = peers_at_once(comm), passed = 0;
   int peer = peer_at(comm, watch->next_waited % comm->size);
   for (; passed < comm->size && left > 0 && !*lost; passed++) {
-    if (base_ranks_has(&comm->waits_for, peer)) {
+    if (base_ranks_has(&comm->watched.waits_for, peer)) {
       left--;
       comm->world.routes[peer]->ops->waits_for(comm->world.routes[peer], peer);
       COLL_TRY(check_peer(watch, comm, peer, lost));

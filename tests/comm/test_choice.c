@@ -49,7 +49,7 @@ static int estimate_one(coll_comm_t comm, coll_collective_t collective, size_t c
 }
 
 static int estimate_all(coll_comm_t comm, answers_t *answers) {
-  answers->costs = comm->costs;
+  answers->costs = comm->plans.costs;
   answers->cores = comm->cores;
   for (int c = 0; c < COLL_COLLECTIVE_COUNT; c++) {
     for (int size = 0; size < SIZES; size++) {
@@ -81,8 +81,9 @@ static int compare_choices(party_rank_t *self) {
   coll_comm_t child;
   PARTY_TRY(compare_answers(self->comm, self->comm, self->size));
   PARTY_OK(coll_comm_split(self->comm, 0, -self->rank, NULL, &child));
-  PARTY_REQUIRE(memcmp(&child->costs, &self->comm->costs, sizeof child->costs) == 0,
-                "the child communicator has other costs");
+  PARTY_REQUIRE(
+      memcmp(&child->plans.costs, &self->comm->plans.costs, sizeof child->plans.costs) == 0,
+      "the child communicator has other costs");
   PARTY_TRY(compare_answers(child, self->comm, self->size));
   PARTY_OK(coll_comm_destroy(child));
   return 0;
@@ -257,7 +258,7 @@ Test(costs, can_be_set_to_builtin) {
   setenv("COLL_TUNE", "builtin", 1);
   coll_comm_t comms[2];
   cr_assert_eq(coll_comm_create_local(2, NULL, comms), COLL_OK, "%s", coll_last_error(NULL));
-  cr_assert(same(&comms[0]->costs, &tune_machine_builtin));
+  cr_assert(same(&comms[0]->plans.costs, &tune_machine_builtin));
   for (int rank = 0; rank < 2; rank++) cr_assert_eq(coll_comm_destroy(comms[rank]), COLL_OK);
   cr_assert_eq(rmdir(home), 0, "something was stored");
   setenv("COLL_TUNE", "bultin", 1);

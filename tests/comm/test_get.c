@@ -338,11 +338,11 @@ static int measure_body(int rank, int size, void *context) {
   harness_barrier();
   PARTY_OK(coll_comm_create(id, rank, size, NULL, &comm));
   const tune_machine_t *builtin = &tune_machine_builtin;
-  PARTY_REQUIRE(comm->costs.fixed_ps[TUNE_GET_CALL] == builtin->fixed_ps[TUNE_GET_CALL],
-                "a get costs %u ps", comm->costs.fixed_ps[TUNE_GET_CALL]);
+  PARTY_REQUIRE(comm->plans.costs.fixed_ps[TUNE_GET_CALL] == builtin->fixed_ps[TUNE_GET_CALL],
+                "a get costs %u ps", comm->plans.costs.fixed_ps[TUNE_GET_CALL]);
   for (int i = 0; i < TUNE_SIZES; i++) {
-    PARTY_REQUIRE(comm->costs.move_ps[TUNE_GET][i] == builtin->move_ps[TUNE_GET][i],
-                  "a KiB of a get costs %u ps", comm->costs.move_ps[TUNE_GET][i]);
+    PARTY_REQUIRE(comm->plans.costs.move_ps[TUNE_GET][i] == builtin->move_ps[TUNE_GET][i],
+                  "a KiB of a get costs %u ps", comm->plans.costs.move_ps[TUNE_GET][i]);
   }
   PARTY_OK(coll_comm_destroy(comm));
   return 0;

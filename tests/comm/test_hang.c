@@ -168,7 +168,7 @@ Test(hang, names_a_rank_that_does_not_go_on) {
     flight_record(own, 0, call.what, call.count);
     if (rank != 1) flight_wait_publish(own, &wait);
   }
-  comms[0]->hang.seen_ns = 31000 * MS;
+  comms[0]->watched.hang.seen_ns = 31000 * MS;
   cr_assert(watch_missing_describe(comms[0], 30500 * MS, text, sizeof text) == 1);
   at = strstr(text,
               ") does not go on in call 0, barrier(), which ranks 0, 2 and 3 have been in "
@@ -394,8 +394,8 @@ static comm_limits_t limits_of(const coll_comm_config_t *config) {
   cr_assert(coll_unique_id_create(NULL, &id) == COLL_OK);
   cr_assert(coll_comm_create(&id, 0, 1, config, &comm) == COLL_OK, "%s", coll_last_error(NULL));
   cr_assert(coll_comm_split(comm, 0, 0, NULL, &child) == COLL_OK);
-  comm_limits_t limits = comm->limits;
-  cr_assert(memcmp(&limits, &child->limits, sizeof limits) == 0, "a child has others");
+  comm_limits_t limits = comm->watched.limits;
+  cr_assert(memcmp(&limits, &child->watched.limits, sizeof limits) == 0, "a child has others");
   coll_comm_destroy(child);
   coll_comm_destroy(comm);
   return limits;

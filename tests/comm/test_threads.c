@@ -69,7 +69,7 @@ static void await_waits(coll_comm_t comm) {
 
 /* Until `count` calls of this rank have tickets that are not served. */
 static void await_calls(coll_comm_t comm, unsigned count) {
-  while (atomic_load(&comm->next_ticket) - atomic_load(&comm->now_serving) < count) {
+  while (atomic_load(&comm->order.next_ticket) - atomic_load(&comm->order.now_serving) < count) {
     base_clock_sleep_ns(LOOK_NS);
   }
 }
@@ -81,7 +81,7 @@ static int check_idle(const party_rank_t *self) {
     PARTY_OK(coll_allreduce(&one, &sum, 1, COLL_FLOAT32, COLL_SUM, self->comm, NULL));
     PARTY_REQUIRE(sum == (float)self->size, "a sum of %g", (double)sum);
   }
-  PARTY_REQUIRE(self->comm->next_ticket == self->comm->now_serving, "calls are left");
+  PARTY_REQUIRE(self->comm->order.next_ticket == self->comm->order.now_serving, "calls are left");
   return 0;
 }
 
