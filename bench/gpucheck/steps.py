@@ -23,7 +23,7 @@ def reason(out, err):
     """The line that says most: of a rank's own failure, not of what it means for others."""
     lines = [line for line in (err.strip() or out).splitlines() if line.strip()]
     ranks = [line for line in lines if re.match(r"\S+: rank \d+: .", line)]
-    own = [line for line in ranks if "the communicator is finished" not in line]
+    own = [line for line in ranks if "the communicator has failed" not in line]
     return (own or ranks or lines or [""])[0]
 
 

@@ -309,9 +309,9 @@ static inline coll_status_t comm_check(const struct coll_comm *comm) {
   return comm_is_live(comm) ? COLL_OK : comm_fail_not_live(comm);
 }
 
-/* Ends the communicator on all ranks because of `failed_rank`. The thread's last error becomes the
+/* Fails the communicator on all ranks because of `failed_rank`. The thread's last error becomes the
  * reason. Returns `status`. */
-coll_status_t comm_finish(struct coll_comm *comm, coll_status_t status, int failed_rank);
+coll_status_t comm_fail(struct coll_comm *comm, coll_status_t status, int failed_rank);
 
 /* Begins a collective with this identity: numbers it, records it in the flight recorder, and sets
  * the identity that its messages carry. Returns its number. */
@@ -333,7 +333,7 @@ BASE_INLINE bool comm_is_usable(struct coll_comm *comm) {
 }
 
 /* Returns the failure that ended the communicator and makes it this thread's last error. */
-coll_status_t comm_fail_finished(struct coll_comm *comm);
+coll_status_t comm_fail_again(struct coll_comm *comm);
 
 /* The rank because of which the communicator has failed; -1: there is none (coll.h). */
 int comm_failed_rank(struct coll_comm *comm);
@@ -357,7 +357,7 @@ coll_status_t comm_fail_mismatch(int rank, uint64_t number, flight_call_t call, 
                                  uint64_t peer_number, flight_call_t peer_call);
 
 BASE_INLINE coll_status_t comm_failure(struct coll_comm *comm) {
-  return comm_is_usable(comm) ? COLL_OK : comm_fail_finished(comm);
+  return comm_is_usable(comm) ? COLL_OK : comm_fail_again(comm);
 }
 
 /* The same for a rank that may make no calls for long, so that nothing else receives an abort. */

@@ -37,7 +37,7 @@ static void name_first_difference(const struct coll_comm *comm) {
   }
 }
 
-coll_status_t comm_finish(struct coll_comm *comm, coll_status_t status, int failed_rank) {
+coll_status_t comm_fail(struct coll_comm *comm, coll_status_t status, int failed_rank) {
   if (atomic_load_explicit(&comm->errors.failure, memory_order_relaxed) != COLL_OK) return status;
   transport_reason_t reason;
   bool aborted = comm->local->ops->aborted(comm->local, &reason);
@@ -117,7 +117,7 @@ static coll_status_t fail_with_reason(const struct coll_comm *comm,
   if (local->ops->peer_state(local, failed) == TRANSPORT_PEER_LOST) {
     char loss[COMM_LOSS_BYTES];
     comm_describe_loss(comm, failed, loss);
-    return base_fail(COLL_ERROR_RANK_LOST, "rank %d: %s; the communicator is finished", comm->rank,
+    return base_fail(COLL_ERROR_RANK_LOST, "rank %d: %s; the communicator has failed", comm->rank,
                      loss);
   }
   if (reason->status == COLL_ERROR_RANK_LOST &&
@@ -125,11 +125,11 @@ static coll_status_t fail_with_reason(const struct coll_comm *comm,
     return base_fail(COLL_ERROR_RANK_LOST, "rank %d: %s", comm->rank, without_reporter(reason));
   }
   return base_fail(COLL_ERROR_RANK_LOST,
-                   "rank %d: rank %d (pid %d) aborted or failed; the communicator is finished: %s",
+                   "rank %d: rank %d (pid %d) aborted or failed; the communicator has failed: %s",
                    comm->rank, failed, pid, reason->text);
 }
 
-coll_status_t comm_fail_finished(struct coll_comm *comm) {
+coll_status_t comm_fail_again(struct coll_comm *comm) {
   transport_reason_t reason;
   atomic_store_explicit(&comm->errors.failure_returned, true, memory_order_relaxed);
   /* acquire: the text is visible */

@@ -33,12 +33,12 @@ static coll_status_t fail_gone(const struct coll_comm *comm, int peer,
   if (state == TRANSPORT_PEER_LEFT) {
     return base_fail(COLL_ERROR_RANK_LOST,
                      "rank %d: rank %d (pid %d) destroyed the communicator while file descriptors "
-                     "were passed; the communicator is finished",
+                     "were passed; the communicator has failed",
                      comm->rank, peer, (int)comm->peers[peer].pid);
   }
   comm_describe_loss(comm, peer, loss);
   return base_fail(COLL_ERROR_RANK_LOST,
-                   "rank %d: %s while file descriptors were passed; the communicator is finished",
+                   "rank %d: %s while file descriptors were passed; the communicator has failed",
                    comm->rank, loss);
 }
 
@@ -46,7 +46,7 @@ static coll_status_t fail_late(const wait_t *wait, int peer, const char *what) {
   const struct coll_comm *comm = wait->comm;
   return base_fail(COLL_ERROR_TIMEOUT,
                    "rank %d: rank %d (pid %d) %s within %llu ms (is it stopped?); the communicator "
-                   "is finished",
+                   "has failed",
                    comm->rank, peer, (int)comm->peers[peer].pid, what,
                    (unsigned long long)(wait->limit_ns / 1000000u));
 }
@@ -60,11 +60,11 @@ static coll_status_t check(wait_t *wait, int peer, const char *what, bool *gone)
   transport_peer_state_t state = local->ops->peer_state(local, peer);
   *gone = state != TRANSPORT_PEER_HERE;
   if (*gone && wait->suspect == peer) {
-    return comm_finish(comm, fail_gone(comm, peer, state), peer);
+    return comm_fail(comm, fail_gone(comm, peer, state), peer);
   }
   if (*gone) wait->suspect = peer;
   if (base_clock_now_ns() - wait->begin_ns < wait->limit_ns) return COLL_OK;
-  return comm_finish(comm, fail_late(wait, peer, what), peer);
+  return comm_fail(comm, fail_late(wait, peer, what), peer);
 }
 
 bool gpurun_descriptors_reach(const struct coll_comm *comm, int peer) {
@@ -79,7 +79,7 @@ static coll_status_t pass_to(struct coll_comm *comm, int peer, uint64_t tag, int
   for (;;) {
     bool done, gone;
     coll_status_t status = local->ops->pass_descriptor(local, peer, tag, descriptor, &done);
-    if (status != COLL_OK) return comm_finish(comm, status, comm->rank);
+    if (status != COLL_OK) return comm_fail(comm, status, comm->rank);
     if (done) return COLL_OK;
     COLL_TRY(check(&wait, peer, "could not be passed a file descriptor", &gone));
     base_clock_sleep_ns(RETRY_NS);
@@ -107,7 +107,7 @@ static coll_status_t take_all(struct coll_comm *comm, const bool from[], uint64_
     int taken;
     if (!from[peer] || descriptors[peer] >= 0) continue;
     coll_status_t status = local->ops->take_descriptor(local, peer, tag, &taken, &done);
-    if (status != COLL_OK) return comm_finish(comm, status, comm->rank);
+    if (status != COLL_OK) return comm_fail(comm, status, comm->rank);
     if (done) descriptors[peer] = taken;
     *some = *some || done;
     if (!done && *missing < 0) *missing = peer;

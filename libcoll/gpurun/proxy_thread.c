@@ -122,14 +122,14 @@ static coll_status_t run_calls(const proxy_job_t *job) {
 /* Ends the user's communicator for the reason of this thread's last error. A thread may hold its
  * lock for long, in a call on the host; then it learns only what other ranks do too. No call has
  * returned the failure yet. */
-static void finish_comm(gpurun_proxy_t *proxy, coll_status_t status) {
+static void fail_comm(gpurun_proxy_t *proxy, coll_status_t status) {
   struct coll_comm *comm = proxy->comm, *host = proxy->host;
   transport_reason_t reason = {.failed_rank = comm->rank, .status = status};
   snprintf(reason.text, sizeof reason.text, "%s", base_last_error());
   (void)host->local->ops->aborted(host->local, &reason);
   if (comm_lock_try(comm)) {
     if (comm_is_usable(comm)) {
-      comm_finish(comm, status, reason.failed_rank);
+      comm_fail(comm, status, reason.failed_rank);
       atomic_store_explicit(&comm->errors.failure_returned, false, memory_order_relaxed);
     }
     comm_lock_release(comm);
@@ -141,7 +141,7 @@ static void finish_comm(gpurun_proxy_t *proxy, coll_status_t status) {
 static void run_job(gpurun_proxy_t *proxy, proxy_job_t *job) {
   take_settings(proxy->host, job);
   coll_status_t status = run_calls(job);
-  if (status != COLL_OK) finish_comm(proxy, status);
+  if (status != COLL_OK) fail_comm(proxy, status);
   complete(proxy, job);
 }
 

@@ -181,7 +181,7 @@ static coll_status_t queue_member(launch_t *launch, size_t index) {
   if (status != COLL_OK) {
     /* a launch that waited for other ranks ends when the communicator fails: that is the reason */
     if (!comm_is_usable(comm)) status = comm_poll_failure(comm);
-    comm_finish(comm, status, comm->rank);
+    comm_fail(comm, status, comm->rank);
     comm_record_error(comm, status);
     gpurun_abort(gpurun_of(comm)); /* of its other calls, which may wait for this one */
   }
@@ -238,7 +238,7 @@ static coll_status_t wait_for(struct coll_comm *comm) {
   if (status == COLL_OK && gpu->proxy != NULL) return comm_poll_failure(comm);
   if (status == COLL_OK && !cuda_end_has_failed(gpu->end)) return COLL_OK;
   comm_lock_take(comm, comm_lock_ticket(comm));
-  if (status != COLL_OK) gpurun_finish_lost(gpu, status);
+  if (status != COLL_OK) gpurun_fail_lost(gpu, status);
   gpurun_check(gpu);
   comm_lock_release(comm);
   return status != COLL_OK ? status : comm_poll_failure(comm);

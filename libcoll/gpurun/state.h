@@ -103,7 +103,7 @@ coll_status_t gpurun_check_device(struct coll_comm *comm, int device);
 
 /* Ends the communicator, because the driver has failed on this rank's GPU with the thread's last
  * error. The caller holds the lock. */
-void gpurun_finish_lost(gpurun_t *gpu, coll_status_t status);
+void gpurun_fail_lost(gpurun_t *gpu, coll_status_t status);
 
 /* Chooses the plan of a collective, with `bytes` per block, and finds its program on the GPU.
  * in_window: whether INPUT and OUTPUT are in windows, so that plans may access those of peers. The

@@ -29,25 +29,25 @@ static pthread_cond_t moved = PTHREAD_COND_INITIALIZER; /* a visitor is at anoth
 static gpurun_t *first;
 static visitor_t watcher, asker;
 
-/* No call of this rank returns the failure yet, as comm_finish takes it. */
-static void finish(struct coll_comm *comm, coll_status_t status, int failed_rank) {
-  comm_finish(comm, status, failed_rank);
+/* No call of this rank returns the failure yet, as comm_fail takes it. */
+static void fail(struct coll_comm *comm, coll_status_t status, int failed_rank) {
+  comm_fail(comm, status, failed_rank);
   atomic_store_explicit(&comm->errors.failure_returned, false, memory_order_relaxed);
 }
 
-void gpurun_finish_lost(gpurun_t *gpu, coll_status_t status) {
+void gpurun_fail_lost(gpurun_t *gpu, coll_status_t status) {
   char text[COMM_ERROR_BYTES];
   if (!comm_is_usable(gpu->comm)) return;
   snprintf(text, sizeof text, "%s", base_last_error());
   base_fail(status, "rank %d: %s", gpu->comm->rank, text);
-  finish(gpu->comm, status, gpu->comm->rank);
+  fail(gpu->comm, status, gpu->comm->rank);
 }
 
-static void finish_lost(struct coll_comm *comm, int peer) {
+static void fail_lost(struct coll_comm *comm, int peer) {
   char loss[COMM_LOSS_BYTES];
   comm_describe_loss(comm, peer, loss);
   base_fail(COLL_ERROR_RANK_LOST, "rank %d: %s", comm->rank, loss);
-  finish(comm, COLL_ERROR_RANK_LOST, peer);
+  fail(comm, COLL_ERROR_RANK_LOST, peer);
 }
 
 /* What a rank has sent before it left has arrived. */
@@ -59,7 +59,7 @@ static void check_left(gpurun_t *gpu, int peer) {
               "rank %d: its call on the GPU waits for rank %d, which has destroyed the "
               "communicator: all ranks must make the same calls in the same order",
               comm->rank, peer);
-    finish(comm, COLL_ERROR_MISMATCH, comm->rank);
+    fail(comm, COLL_ERROR_MISMATCH, comm->rank);
   }
 }
 
@@ -70,7 +70,7 @@ static void check_peers(gpurun_t *gpu) {
     if (peer == comm->rank) continue;
     transport_peer_state_t state = comm->local->ops->peer_state(comm->local, peer);
     if (!comm_is_usable(comm)) return; /* it aborted before it exited */
-    if (state == TRANSPORT_PEER_LOST) finish_lost(comm, peer);
+    if (state == TRANSPORT_PEER_LOST) fail_lost(comm, peer);
     if (state == TRANSPORT_PEER_LEFT) check_left(gpu, peer);
   }
 }
@@ -92,11 +92,11 @@ static void check_time(gpurun_t *gpu) {
   char sentence[COMM_ERROR_BYTES];
   gpurun_describe_wait(gpu, now_ns - gpu->ended_ns, sentence, sizeof sentence);
   base_fail(COLL_ERROR_TIMEOUT, "%s", sentence);
-  finish(comm, COLL_ERROR_TIMEOUT, comm->rank);
+  fail(comm, COLL_ERROR_TIMEOUT, comm->rank);
 }
 
 /* This rank's kernel has found that a peer makes another call. */
-static void finish_mismatched(struct coll_comm *comm, const gpu_mismatch_t *found) {
+static void fail_mismatched(struct coll_comm *comm, const gpu_mismatch_t *found) {
   int peer = (int)found->peer;
   const gpu_entry_t *own = &found->own, *theirs = &found->theirs;
   bool are_known = own->check != 0 && theirs->check != 0;
@@ -113,7 +113,7 @@ static void finish_mismatched(struct coll_comm *comm, const gpu_mismatch_t *foun
               "order",
               comm->rank, peer);
   }
-  finish(comm, COLL_ERROR_MISMATCH, comm->rank);
+  fail(comm, COLL_ERROR_MISMATCH, comm->rank);
 }
 
 static void check_kernels(gpurun_t *gpu) {
@@ -121,14 +121,14 @@ static void check_kernels(gpurun_t *gpu) {
   gpu_mismatch_t found;
   if (gpu->proxy != NULL || !comm_is_usable(comm) || !cuda_end_has_failed(gpu->end)) return;
   if (cuda_end_find_mismatch(gpu->end, &found)) {
-    finish_mismatched(comm, &found);
+    fail_mismatched(comm, &found);
   } else {
     comm_abort(comm, comm->rank, "its kernel ended early");
   }
 }
 
 /* The kernel sees no peer that makes its call on the host, and that peer waits for messages of this
- * rank's host. So the latest collectives that both have made are compared; comm_finish names the
+ * rank's host. So the latest collectives that both have made are compared; comm_fail names the
  * first that differ. */
 static void compare_calls(struct coll_comm *comm) {
   const flight_recorder_t *local = comm->local->flight;
@@ -141,7 +141,7 @@ static void compare_calls(struct coll_comm *comm) {
     if (begun == 0 || !flight_find(local, begun - 1, &own)) continue;
     if (!flight_find(other, begun - 1, &found) || flight_call_is(own.call, found.call)) continue;
     comm_fail_mismatch(comm->rank, own.number, own.call, peer, found.number, found.call);
-    finish(comm, COLL_ERROR_MISMATCH, comm->rank);
+    fail(comm, COLL_ERROR_MISMATCH, comm->rank);
   }
 }
 
@@ -242,7 +242,7 @@ static void ask(gpurun_t *gpu) {
   if (status == COLL_OK) {
     gpu->asked = queued;
   } else {
-    gpurun_finish_lost(gpu, status);
+    gpurun_fail_lost(gpu, status);
   }
   comm_lock_release(comm);
 }

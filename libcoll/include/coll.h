@@ -29,16 +29,16 @@ extern "C" {
 
 /* The result of a call. If it is an error, the outputs of the call are undefined, and
  * coll_last_error describes what happened, at which rank or file, and what to do. A communicator
- * that is "finished" has failed for good on all ranks: its calls return errors, and each rank
- * should destroy it. */
+ * that has failed has done so for good, on all ranks: its calls return errors, and each rank should
+ * destroy it. */
 typedef enum coll_status {
   COLL_OK = 0,
   COLL_ERROR_INVALID, /* an argument is wrong; nothing was sent, and the communicator still works */
-  COLL_ERROR_MISMATCH, /* the ranks' calls do not match (see below); the communicator is finished */
-  COLL_ERROR_RANK_LOST,   /* a rank died or aborted; the communicator is finished */
-  COLL_ERROR_TIMEOUT,     /* ranks did not arrive in time, or a call took too long */
-  COLL_ERROR_SYSTEM,      /* a system call failed */
-  COLL_ERROR_MEMORY,      /* out of memory */
+  COLL_ERROR_MISMATCH,  /* the ranks' calls do not match (see below); the communicator has failed */
+  COLL_ERROR_RANK_LOST, /* a rank died or aborted; the communicator has failed */
+  COLL_ERROR_TIMEOUT,   /* ranks did not arrive in time, or a call took too long */
+  COLL_ERROR_SYSTEM,    /* a system call failed */
+  COLL_ERROR_MEMORY,    /* out of memory */
   COLL_ERROR_UNSUPPORTED, /* this build or machine cannot do it */
   COLL_ERROR_INTERNAL,    /* a bug in libcoll */
   COLL_IN_PROGRESS,       /* no error: the work is not done yet (coll_stream_query, and what is not
@@ -142,9 +142,9 @@ COLL_API coll_status_t coll_comm_create_local(int size, const coll_comm_config_t
  * in `comm`. A rank that passes a negative color takes part in the call and gets *new_comm = NULL.
  * config NULL: the settings of `comm`; else `reproducible` must be 0 or as `comm` is, and
  * `blocking` need not be the same on all ranks. If a rank fails or dies, the call fails on all
- * ranks with an error text that names that rank. coll_comm_error shows whether `comm` is then
- * finished. In a group, or if the new communicator's `blocking` is 0, the call returns before it is
- * made (see there). */
+ * ranks with an error text that names that rank. coll_comm_error shows whether `comm` has
+ * failed then. In a group, or if the new communicator's `blocking` is 0, the call returns before it
+ * is made (see there). */
 COLL_API coll_status_t coll_comm_split(coll_comm_t comm, int color, int key,
                                        const coll_comm_config_t *config, coll_comm_t *new_comm);
 
@@ -157,7 +157,7 @@ COLL_API coll_status_t coll_comm_size(coll_comm_t comm, int *size);
 COLL_API coll_status_t coll_comm_route(coll_comm_t comm, int peer, const char **route);
 
 /* COLL_OK while the communicator works; COLL_IN_PROGRESS while it is being made, split or finalized
- * in the background; else the failure that finished it or its creation. Does not block. */
+ * in the background; else why it or its creation has failed. Does not block. */
 COLL_API coll_status_t coll_comm_error(coll_comm_t comm);
 
 /* The rank because of which the communicator failed: the one that died, aborted or had an error,
@@ -165,9 +165,9 @@ COLL_API coll_status_t coll_comm_error(coll_comm_t comm);
  * Does not block. Returns the failure of one that could not be made. */
 COLL_API coll_status_t coll_comm_failed_rank(coll_comm_t comm, int *rank);
 
-/* Finishes the communicator at once: calls under way on all of its ranks return
+/* Fails the communicator at once: calls under way on all of its ranks return
  * COLL_ERROR_RANK_LOST with a text that names this rank. So does the creation of one that is still
- * being made; if that is a split, the communicator that is split is finished too. Callable from any
+ * being made; if that is a split, the communicator that is split fails too. Callable from any
  * thread. The caller must still destroy the communicator. */
 COLL_API coll_status_t coll_comm_abort(coll_comm_t comm);
 
@@ -354,7 +354,7 @@ COLL_API coll_status_t coll_recv(void *recv, size_t count, coll_dtype_t dtype, i
  * use memory that another one writes.
  * A call whose arguments are wrong returns the error at once, and the group fails: coll_group_end
  * returns the same status and runs none of its calls. If that status is COLL_ERROR_MEMORY, the
- * communicators of its calls are finished, because the peers do not know of the failure.
+ * communicators of its calls fail, because the peers do not know of the failure.
  * The group's calls of one communicator are one operation, also if they name several streams: it
  * begins when all work queued before on these streams is done, and work queued later on any of them
  * begins when it has ended. If one of these calls has no stream, the end returns when the operation

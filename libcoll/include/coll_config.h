@@ -26,7 +26,7 @@ struct coll_comm_config {
    * suspended does not count. */
   int hang_ms;
   /* How long a call waits until it returns COLL_ERROR_TIMEOUT with the same text and the
-   * communicator is finished on all ranks (COLL_CALL_TIMEOUT_MS). Negative: no limit. */
+   * communicator fails on all ranks (COLL_CALL_TIMEOUT_MS). Negative: no limit. */
   int call_timeout_ms;
   int reproducible; /* 1: reductions are reproducible (see "reproducible results"), -1: they are
                        not, 0: as COLL_REPRODUCIBLE sets it. Must be the same on all ranks */

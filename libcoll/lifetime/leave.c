@@ -89,13 +89,13 @@ static coll_status_t end_working(struct coll_comm *comm) {
   coll_status_t status = check_peers(comm);
   if (status == COLL_OK) return COLL_OK;
   int lost = comm_lost_rank(comm);
-  if (lost < 0) return comm_finish(comm, status, comm->rank);
+  if (lost < 0) return comm_fail(comm, status, comm->rank);
   comm_describe_loss(comm, lost, loss);
-  (void)comm_finish(comm,
-                    base_fail(COLL_ERROR_RANK_LOST,
-                              "rank %d: %s before this rank left; the communicator is finished",
-                              comm->rank, loss),
-                    lost);
+  (void)comm_fail(
+      comm,
+      base_fail(COLL_ERROR_RANK_LOST,
+                "rank %d: %s before this rank left; the communicator has failed", comm->rank, loss),
+      lost);
   return COLL_OK;
 }
 
@@ -103,6 +103,6 @@ coll_status_t lifetime_leave(struct coll_comm *comm) {
   COLL_TRY(gpurun_finish(comm));
   if (comm_is_usable(comm)) return end_working(comm);
   if (atomic_load_explicit(&comm->errors.failure_returned, memory_order_relaxed)) return COLL_OK;
-  coll_status_t status = comm_fail_finished(comm);
+  coll_status_t status = comm_fail_again(comm);
   return status == COLL_ERROR_MISMATCH ? status : COLL_OK;
 }

@@ -100,9 +100,9 @@ static coll_status_t make_request(const struct coll_comm *parent,
 /* ---- failures -------------------------------------------------------------------------------*/
 
 /* Ends the parent: its ranks are no longer in the same call. */
-static void finish_parent(struct coll_comm *parent, coll_status_t status, int failed_rank) {
+static void fail_parent(struct coll_comm *parent, coll_status_t status, int failed_rank) {
   comm_lock_take(parent, comm_lock_ticket(parent));
-  comm_finish(parent, status, failed_rank);
+  comm_fail(parent, status, failed_rank);
   comm_lock_release(parent);
 }
 
@@ -113,7 +113,7 @@ typedef struct health {
 } health_t;
 
 /* Another rank has ended the parent: returns the reason and sets health->failed_rank. */
-static coll_status_t fail_finished(struct coll_comm *parent, health_t *health) {
+static coll_status_t fail_again(struct coll_comm *parent, health_t *health) {
   transport_reason_t reason;
   base_clock_sleep_ns(EXIT_NS);
   if (parent->local->ops->aborted(parent->local, &reason)) health->failed_rank = reason.failed_rank;
@@ -126,11 +126,11 @@ static coll_status_t check_parent(void *context) {
   health_t *health = context;
   struct coll_comm *parent = health->parent;
   transport_t *local = parent->local;
-  if (!comm_is_usable(parent)) return fail_finished(parent, health);
+  if (!comm_is_usable(parent)) return fail_again(parent, health);
   for (int peer = 0; peer < parent->size; peer++) {
     if (peer == parent->rank) continue;
     if (local->ops->peer_state(local, peer) != TRANSPORT_PEER_LOST) continue;
-    if (!comm_is_usable(parent)) return fail_finished(parent, health);
+    if (!comm_is_usable(parent)) return fail_again(parent, health);
     health->failed_rank = peer;
     char loss[COMM_LOSS_BYTES];
     comm_describe_loss(parent, peer, loss);
@@ -248,7 +248,7 @@ static coll_status_t make_child(struct coll_comm *parent, transport_listener_t *
     status = connect_members(listener, requests, count, &health, &made);
   }
   if (status != COLL_OK) {
-    finish_parent(parent, status, health.failed_rank);
+    fail_parent(parent, status, health.failed_rank);
     return status;
   }
   status = exchange_refusals(parent, refused, (char *)requests); /* which are needed no more */
@@ -269,7 +269,7 @@ coll_status_t lifetime_split(struct coll_comm *parent, int color, int key,
   coll_status_t status =
       base_alloc((size_t)parent->size, sizeof *requests, "split requests", (void **)&requests);
   if (status != COLL_OK) {
-    finish_parent(parent, status, parent->rank);
+    fail_parent(parent, status, parent->rank);
     return status;
   }
   coll_status_t own_status = make_request(parent, settings, &listener, &own);

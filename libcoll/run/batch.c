@@ -34,9 +34,9 @@ static void unlock(const comm_ticket_t *ticket) {
 }
 
 /* A rank that drops a call is out of step with its peers, so the communicator is ended. */
-static void finish_ticket(const comm_ticket_t *ticket, coll_status_t status) {
+static void fail_ticket(const comm_ticket_t *ticket, coll_status_t status) {
   comm_lock_take(ticket->comm, ticket->number);
-  comm_finish(ticket->comm, status, ticket->comm->rank);
+  comm_fail(ticket->comm, status, ticket->comm->rank);
   comm_record_error(ticket->comm, status);
   unlock(ticket);
   if (ticket->join != NULL) run_join_end(ticket->join, status);
@@ -52,7 +52,7 @@ static void release_ticket(comm_ticket_t *ticket) {
 void run_calls_drop(const run_call_t calls[], size_t count, coll_status_t status) {
   for (size_t i = 0; i < count; i++) {
     comm_ticket_t ticket = {.comm = calls[i].comm, .number = comm_lock_ticket(calls[i].comm)};
-    finish_ticket(&ticket, status);
+    fail_ticket(&ticket, status);
     run_call_free(&calls[i]);
   }
 }
@@ -185,9 +185,9 @@ static coll_status_t take_combining(run_task_t *first, run_task_t *last, comm_ti
 
 /* First the communicators whose locks are held: a peer that waits on one of them may block the
  * holder of another lock. */
-BASE_APART static void finish_incomplete(const run_task_t tasks[], size_t count,
-                                         comm_ticket_t tickets[], size_t ticket_count,
-                                         coll_status_t status) {
+BASE_APART static void fail_incomplete(const run_task_t tasks[], size_t count,
+                                       comm_ticket_t tickets[], size_t ticket_count,
+                                       coll_status_t status) {
   for (int held = 1; held >= 0; held--) {
     for (size_t i = 0; i < ticket_count; i++) {
       comm_ticket_t *ticket = &tickets[i];
@@ -195,7 +195,7 @@ BASE_APART static void finish_incomplete(const run_task_t tasks[], size_t count,
       if (is_complete(tasks, count, ticket->comm)) {
         release_ticket(ticket);
       } else {
-        finish_ticket(ticket, status);
+        fail_ticket(ticket, status);
         ticket->released = true;
       }
     }
@@ -212,7 +212,7 @@ static coll_status_t run_and_close(run_batch_t *batch, run_task_t tasks[], run_w
   if (status == COLL_OK) status = run_tasks(tasks, count, tickets, ticket_count, wait);
   run_wait_reset(wait);
   for (size_t i = 0; i < count; i++) run_task_close(&tasks[i]);
-  if (status != COLL_OK) finish_incomplete(tasks, count, tickets, ticket_count, status);
+  if (status != COLL_OK) fail_incomplete(tasks, count, tickets, ticket_count, status);
   for (size_t i = 0; i < ticket_count; i++) {
     if (!tickets[i].released) release_ticket(&tickets[i]);
   }
@@ -225,7 +225,7 @@ static void free_batch(run_batch_t *batch) {
 }
 
 void run_batch_drop(run_batch_t *batch, coll_status_t status) {
-  for (size_t i = 0; i < batch->ticket_count; i++) finish_ticket(&batch->tickets[i], status);
+  for (size_t i = 0; i < batch->ticket_count; i++) fail_ticket(&batch->tickets[i], status);
   free_batch(batch);
 }
 
@@ -294,7 +294,7 @@ static coll_status_t close_alone(run_task_t *task, comm_ticket_t *ticket, run_wa
   run_wait_reset(wait);
   run_task_close(task);
   if (status != COLL_OK) {
-    finish_incomplete(task, 1, ticket, 1, status);
+    fail_incomplete(task, 1, ticket, 1, status);
   } else if (!ticket->released) {
     unlock(ticket);
   }

@@ -13,5 +13,5 @@ coll_status_t run_fastpath_resume(struct coll_comm *comm, comm_cache_entry_t *en
 }
 
 coll_status_t run_fastpath_fail(struct coll_comm *comm, comm_cache_entry_t *entry) {
-  return run_fastpath_resume(comm, entry, comm_fail_finished(comm));
+  return run_fastpath_resume(comm, entry, comm_fail_again(comm));
 }

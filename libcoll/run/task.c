@@ -368,7 +368,7 @@ BASE_APART static coll_status_t divide_output(const run_task_t *task) {
                                           size);
 }
 
-static coll_status_t finish(run_task_t *task) {
+static coll_status_t complete(run_task_t *task) {
   const run_call_t *call = task->call;
   if (call->kind != RUN_COLLECTIVE) {
     task->state = RUN_TASK_DONE;
@@ -392,7 +392,7 @@ coll_status_t run_task_advance(run_task_t *task, bool *moved) {
     if (!task->ran) return COLL_OK;
   }
   if (task->addresses_due) COLL_TRY(take_remaining_addresses(task, moved));
-  return task->addresses_due ? COLL_OK : finish(task);
+  return task->addresses_due ? COLL_OK : complete(task);
 }
 
 void run_task_waits_for(const run_task_t *task, base_ranks_t *ranks) {

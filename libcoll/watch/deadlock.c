@@ -132,7 +132,7 @@ static coll_status_t fail_deadlock(const struct coll_comm *comm, int count) {
 static coll_status_t fail(struct coll_comm *comm, int count) {
   int lost = comm_lost_rank(comm);
   if (lost >= 0) return watch_fail_left(comm, lost, TRANSPORT_PEER_LOST);
-  return comm_finish(comm, fail_deadlock(comm, count), comm->rank);
+  return comm_fail(comm, fail_deadlock(comm, count), comm->rank);
 }
 
 /* Where messages are on their way for unknown times, only the limits of hang.h end a wait. */

@@ -90,7 +90,7 @@ static coll_status_t time_out(struct coll_comm *comm) {
   char sentence[TRANSPORT_REASON_BYTES];
   int missing =
       watch_missing_describe(comm, comm->watched.hang.waited_ns, sentence, sizeof sentence);
-  return comm_finish(comm, base_fail(COLL_ERROR_TIMEOUT, "%s", sentence), missing);
+  return comm_fail(comm, base_fail(COLL_ERROR_TIMEOUT, "%s", sentence), missing);
 }
 
 static uint64_t lower_of(uint64_t a, uint64_t b) {

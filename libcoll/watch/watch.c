@@ -87,8 +87,8 @@ coll_status_t watch_fail_left(struct coll_comm *comm, int peer, transport_peer_s
     char loss[COMM_LOSS_BYTES];
     comm_describe_loss(comm, lost, loss);
     status = base_fail(COLL_ERROR_RANK_LOST,
-                       "rank %d: %s while call %llu, %s, was under way; the communicator is "
-                       "finished",
+                       "rank %d: %s while call %llu, %s, was under way; the communicator has "
+                       "failed",
                        comm->rank, loss, (unsigned long long)own.number, text);
   } else {
     status = base_fail(COLL_ERROR_MISMATCH,
@@ -97,7 +97,7 @@ coll_status_t watch_fail_left(struct coll_comm *comm, int peer, transport_peer_s
                        comm->rank, (unsigned long long)own.number, text, peer,
                        (int)comm->peers[peer].pid);
   }
-  return comm_finish(comm, status, lost >= 0 ? lost : peer);
+  return comm_fail(comm, status, lost >= 0 ? lost : peer);
 }
 
 /* Fails if the peer was found lost for the second time in a row; otherwise remembers it. */
@@ -192,7 +192,7 @@ static coll_status_t compare_calls(const watch_t *watch, struct coll_comm *comm)
     if (recorder == NULL || !flight_wait_read(recorder, &other)) continue;
     if (!flight_is_collective(other.call) || other.number != own.number) continue;
     if (flight_call_is(own.call, other.call) && own.history == other.history) continue;
-    return comm_finish(
+    return comm_fail(
         comm, comm_fail_mismatch(comm->rank, own.number, own.call, peer, other.number, other.call),
         comm->rank);
   }
@@ -204,7 +204,7 @@ static coll_status_t compare_calls(const watch_t *watch, struct coll_comm *comm)
 coll_status_t watch_check(watch_t *watch, const watch_waiting_t *waiting, bool *lost) {
   struct coll_comm *comm = waiting->comm;
   coll_status_t status = comm_failure(comm);
-  if (status != COLL_OK) return comm_finish(comm, status, comm->rank);
+  if (status != COLL_OK) return comm_fail(comm, status, comm->rank);
   publish(watch, waiting);
   if (watch->sleeps > 0) { /* before the first sleep there was only one poll */
     bool all_peers = watch->suspected_comm != NULL || checks_all_peers(comm, watch->sleeps);

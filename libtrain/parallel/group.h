@@ -21,7 +21,7 @@ typedef struct train_group {
 coll_status_t train_group_init(coll_comm_t comm, train_group_t *group);
 
 /* Returns the status of a call of coll.h on the group's communicator. If it is an error,
- * base_last_error becomes libcoll's text: that of the communicator if the communicator is finished,
+ * base_last_error becomes libcoll's text: that of the communicator if the communicator has failed,
  * otherwise that of this thread. */
 coll_status_t train_group_check(const train_group_t *group, coll_status_t status);
 

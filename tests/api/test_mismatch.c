@@ -1,6 +1,6 @@
 /*
  * Ranks whose calls do not match: the rank that detects it names both calls, no rank hangs, and the
- * communicator is finished on all ranks.
+ * communicator fails on all ranks.
  */
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -376,8 +376,8 @@ Test(hang, has_one_sentence_for_all_timeouts) {
   coll_comm_t comms[2];
   hang_set_limits("0", "0");
   cr_assert(coll_comm_create_local(2, NULL, comms) == COLL_OK);
-  comm_finish(comms[1], base_fail(COLL_ERROR_TIMEOUT, "the first"), 0);
-  comm_finish(comms[0], base_fail(COLL_ERROR_TIMEOUT, "the second"), 1);
+  comm_fail(comms[1], base_fail(COLL_ERROR_TIMEOUT, "the first"), 0);
+  comm_fail(comms[0], base_fail(COLL_ERROR_TIMEOUT, "the second"), 1);
   for (int rank = 0; rank < 2; rank++) {
     cr_assert(coll_comm_error(comms[rank]) == COLL_ERROR_TIMEOUT);
     cr_assert(strcmp(coll_last_error(comms[rank]), "the first") == 0, "rank %d: %s", rank,

@@ -148,7 +148,7 @@ static PyMethodDef methods[] = {
      "route($self, peer, /)\n--\n\nWhat messages to the rank go over: 'self', 'shm', 'tcp', "
      "'verbs' or 'ucx'."},
     {"check", comm_error, METH_NOARGS,
-     "check($self, /)\n--\n\nRaises the failure that has finished the communicator, if there is "
+     "check($self, /)\n--\n\nRaises the failure of the communicator, if there is "
      "one. Does not wait."},
     {"dump", comm_dump, METH_O,
      "dump($self, path, /)\n--\n\nWrites a table of all ranks and their calls to a file, or to "

@@ -22,10 +22,10 @@ static const class_row_t CLASSES[] = {
      "An argument is wrong. Nothing was sent, and the communicator still works."},
     {COLL_ERROR_MISMATCH, "coll.MismatchError",
      "The ranks' calls do not match, for example in shape, dtype or op; the text names both calls. "
-     "The communicator is finished."},
+     "The communicator has failed."},
     {COLL_ERROR_RANK_LOST, "coll.RankLostError",
      "A rank exited, was killed or aborted; the text names it, and `rank` is its number. The "
-     "communicator is finished."},
+     "communicator has failed."},
     {COLL_ERROR_TIMEOUT, "coll.CallTimeoutError",
      "Ranks did not arrive in time, or a call took too long; after a call, `rank` is the lowest "
      "one that was missing. Also a TimeoutError."},
