@@ -7,7 +7,7 @@
 
 #include "api/create.h"
 #include "api/gpu.h"
-#include "api/launch.h"
+#include "api/group_run.h"
 #include "api/stream.h"
 #include "api/submit.h"
 #include "base/fork.h"
@@ -87,7 +87,7 @@ coll_status_t coll_group_start(void) {
 }
 
 static coll_status_t run_group(api_group_t *group, coll_status_t status) {
-  if (status == COLL_OK) return group->count > 0 ? api_launch(group) : COLL_OK;
+  if (status == COLL_OK) return group->count > 0 ? api_group_run(group) : COLL_OK;
   for (size_t i = 0; i < group->count; i++) api_call_drop(&group->calls[i], status);
   return status;
 }

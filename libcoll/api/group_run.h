@@ -1,8 +1,8 @@
 /*
  * Runs the calls of a group.
  */
-#ifndef API_LAUNCH_H
-#define API_LAUNCH_H
+#ifndef API_GROUP_RUN_H
+#define API_GROUP_RUN_H
 
 #include "run/call.h"
 
@@ -19,6 +19,6 @@ typedef struct api_group {
 /* Coalesces small calls, queues the jobs of streams, and runs the calls of communicators that are
  * used without a stream. Returns the status of the latter, or why nothing was run. Takes over the
  * calls, also on failure; overwrites both arrays. */
-coll_status_t api_launch(api_group_t *group);
+coll_status_t api_group_run(api_group_t *group);
 
 #endif

@@ -4,7 +4,7 @@
  * (run/join.h). Jobs of all streams are queued at once; the caller's own batch runs last, so that
  * all progress together.
  */
-#include "api/launch.h"
+#include "api/group_run.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -287,7 +287,7 @@ static coll_status_t launch_both(api_group_t *group, size_t gpu_calls, gpurun_st
   rest.streams += gpu_calls;
   rest.count -= gpu_calls;
   rest.on_gpus = false;
-  coll_status_t status = rest.count > 0 ? api_launch(&rest) : COLL_OK;
+  coll_status_t status = rest.count > 0 ? api_group_run(&rest) : COLL_OK;
   if (first == COLL_OK) first = status;
   status = gpurun_complete(group->calls, on, gpu_calls);
   return first == COLL_OK ? status : first;
@@ -309,7 +309,7 @@ static coll_status_t launch_on_gpus(api_group_t *group) {
   return status;
 }
 
-coll_status_t api_launch(api_group_t *group) {
+coll_status_t api_group_run(api_group_t *group) {
   if (group->on_gpus) return launch_on_gpus(group);
   return group->on_streams ? launch_on_streams(group) : launch_here(group);
 }
