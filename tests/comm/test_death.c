@@ -345,18 +345,27 @@ DIE_THROUGH(reduce_scatterv, COLL_REDUCE_SCATTERV)
 DIE_THROUGH(gatherv, COLL_GATHERV)
 DIE_THROUGH(scatterv, COLL_SCATTERV)
 
+static void die_in_memory(unsigned mappable, const coll_collective_t collectives[], int count) {
+  for (int i = 0; i < count; i++) {
+    die_through((death_t){.victim = (int)(mappable + (unsigned)i) % 3,
+                          .coll_memory = mappable,
+                          .collective = collectives[i],
+                          .count = LARGE_COUNT});
+  }
+}
+
 /* Ranks that know that their memory cannot be mapped run ahead of those that wait for the address
  * exchange. */
 Test(death, at_every_step_of_calls_in_mixed_memory) {
-  for (unsigned mappable = 1; mappable < 7; mappable++) {
-    static const coll_collective_t collectives[] = {COLL_ALLREDUCE, COLL_BROADCAST};
-    for (int i = 0; i < 2; i++) {
-      die_through((death_t){.victim = (int)(mappable + (unsigned)i) % 3,
-                            .coll_memory = mappable,
-                            .collective = collectives[i],
-                            .count = LARGE_COUNT});
-    }
-  }
+  static const coll_collective_t collectives[] = {COLL_ALLREDUCE, COLL_BROADCAST};
+  for (unsigned mappable = 1; mappable < 7; mappable++) die_in_memory(mappable, collectives, 2);
+}
+
+/* Receivers read the buffers of senders, and senders store to those of a root. */
+Test(death, at_every_step_of_calls_of_large_messages) {
+  static const coll_collective_t collectives[] = {COLL_GATHERV, COLL_SCATTERV, COLL_ALLTOALLV,
+                                                  COLL_GATHERV};
+  for (unsigned mappable = 0; mappable < 8; mappable++) die_in_memory(mappable, collectives, 4);
 }
 
 /* ---- averages -------------------------------------------------------------------------------*/
