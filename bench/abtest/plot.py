@@ -4,7 +4,8 @@ number of ranks and kind of memory."""
 import collections
 import math
 
-from abtest import rows, verdict
+from abtest import rows
+from comparison import judgement as verdict
 from comparison import plot
 from comparison.plot import INK, SOFT
 

@@ -7,8 +7,11 @@ import os
 import random
 import time
 
-from abtest import builds, rows, verdict
-from comparison import configurations, measure
+from comparison.contenders import builds
+from abtest import rows
+from comparison import judgement as verdict
+from comparison.contenders import collectives as configurations
+from comparison import measure
 
 SIDES = ("old", "new", "copy")
 ITERATIONS_MAX = 1000000  # the time limit ends a row's calls long before

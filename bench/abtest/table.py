@@ -1,6 +1,7 @@
 """The outcome of bench/ab as text: a line per row and per unit, the failures with their commands,
 the verdict."""
-from abtest import rows, verdict
+from abtest import rows
+from comparison import judgement as verdict
 from comparison import table
 
 OUTPUT_LINES_SHOWN = 12

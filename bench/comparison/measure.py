@@ -8,7 +8,8 @@ import subprocess
 import sys
 import time
 
-from comparison import configurations, core_latency, figures
+from comparison.contenders import collectives as configurations
+from comparison import core_latency, figures
 
 LAUNCH_SECONDS_MAX = 30
 # Later rounds omit settings of a peer that take more than this times as long as its best one.

@@ -5,7 +5,7 @@ import math
 from xml.sax.saxutils import escape
 
 from comparison import figures, table
-from comparison.peers import FAMILIES
+from comparison.contenders.peers import FAMILIES
 
 COLUMNS = 2
 PANEL_WIDTH, PANEL_HEIGHT = 452, 270

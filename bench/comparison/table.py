@@ -1,6 +1,6 @@
 """The figures as aligned text: a block per collective, then one line per target."""
 from comparison import figures
-from comparison.peers import FAMILIES
+from comparison.contenders.peers import FAMILIES
 
 GREEN, RED, BOLD, DIM, PLAIN = "\x1b[32m", "\x1b[31m", "\x1b[1m", "\x1b[2m", "\x1b[0m"
 MEMORY_NAMES = {"coll": "coll_mem", "malloc": "malloc"}

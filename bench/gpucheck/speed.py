@@ -7,7 +7,7 @@ import os
 import statistics
 import tempfile
 
-from gpucheck.machine import ROOT, end_group
+from comparison.contenders.gpus import ROOT, end_group
 
 COLLECTIVES = "allreduce,allgather,reduce_scatter,alltoall,broadcast"
 SMALL = "8,64,1K,8K,64K,256K,1M"

@@ -6,7 +6,7 @@ import shutil
 import signal
 import time
 
-from gpucheck.machine import end_group
+from comparison.contenders.gpus import end_group
 
 PASS, FAIL, SKIP = "pass", "FAIL", "-"
 Result = collections.namedtuple("Result", "outcome note")

@@ -8,7 +8,8 @@ and is judged with the statistics of bench/ab (abtest/verdict.py)."""
 import re
 import statistics
 
-from abtest import plot, table as abtable, verdict
+from abtest import plot, table as abtable
+from comparison import judgement as verdict
 from abtest.rows import short_size
 from comparison import machine, table
 

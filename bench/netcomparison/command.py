@@ -7,7 +7,7 @@ All contenders run in turn, in several rounds; a ratio is the median of the rati
 Every peer uses TCP between the hosts and, except Gloo, shared memory inside one; the counters of
 the interfaces, which are part of the results, show that. Peers run with several settings in the
 first round, and with those near their best in later rounds, unless they are far behind. With more
-ranks than cores they yield. The settings are in bench/netcomparison/contenders.py.
+ranks than cores they yield. The settings are in bench/comparison/contenders/networks.py.
 
 The limit (bench/limit_net) is the time of as many processes that move the same bytes between the
 hosts over plain sockets, and pass over memory as often as the call must; the fastest of some
@@ -21,10 +21,13 @@ import os
 import sys
 import tempfile
 
-from comparison import arguments, configurations, figures, machine, measure as one_host
-from comparison import peers, results
-from netcomparison import contenders, hierarchy, measure, report
-from netcomparison.hosts import Hosts, Unavailable, link_text
+from comparison import arguments, figures, machine, measure as one_host
+from comparison.contenders import collectives as configurations
+from comparison.contenders import peers
+from comparison import results
+from comparison.contenders import networks as contenders
+from netcomparison import hierarchy, measure, report
+from comparison.contenders.hosts import Hosts, Unavailable, link_text
 
 EXAMPLES = """examples:
   bench/compare --net                        the full run, into bench/results/net.*

@@ -6,8 +6,9 @@ import statistics
 import tempfile
 
 from comparison import figures
-from netcomparison import contenders, measure
-from netcomparison.hosts import link_text
+from comparison.contenders import networks as contenders
+from netcomparison import measure
+from comparison.contenders.hosts import link_text
 
 COMPARED = ("ring", "hierarchical")
 CALLS = 5

@@ -1,8 +1,9 @@
 """Runs the contenders in turn, round after round, and makes rows (comparison.figures) that also say
 "hosts", "per_host" and "gbit". "limit" has socket_us, the times of limit_net."""
-from comparison import configurations, figures, measure
-from netcomparison import contenders
-from netcomparison.hosts import link_text, since
+from comparison.contenders import collectives as configurations
+from comparison import figures, measure
+from comparison.contenders import networks as contenders
+from comparison.contenders.hosts import link_text, since
 
 LAUNCH_SECONDS_MAX, CHECK_SECONDS_MAX = 150, 60
 BEHIND_MAX = 2.5  # times as slow as the best peer

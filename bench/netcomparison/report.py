@@ -1,7 +1,8 @@
 """The figures of bench/compare --net as text and plot."""
 from comparison import figures, machine, plot, table
-from netcomparison import contenders, hierarchy
-from netcomparison.hosts import link_text
+from comparison.contenders import networks as contenders
+from netcomparison import hierarchy
+from comparison.contenders.hosts import link_text
 
 WORST_ROWS = 12
 

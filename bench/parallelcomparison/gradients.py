@@ -8,7 +8,7 @@ import os
 import random
 import sys
 
-from parallelcomparison import layouts
+from comparison.contenders import layouts
 
 SHARD_MAGIC, SHARD_VERSION, SHARD_WORDS = 20240520, 1, 256
 CLIP_MAX = 1e6  # the largest value of --clip

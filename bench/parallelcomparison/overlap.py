@@ -1,7 +1,7 @@
 """What gpt train gains when collectives of the tensor axis overlap with matrix products
 (--tp-overlap): through shared memory; over links of some Gbit/s that libcoll's paced transport
 imitates, which cost the processor nothing, as a NIC would; and over TCP between two hosts whose
-links are shaped (netcomparison.hosts), where the processor also does the work of the network.
+links are shaped (contenders.hosts), where the processor also does the work of the network.
 
 A cell: {"link", "layout", "overlap", "ms": [median step of each round], "waited_ms": [mean of a
 step of each round: what rank 0's computing thread waited for the tensor axis]}."""
@@ -12,10 +12,11 @@ import random
 import statistics
 import tempfile
 
-from netcomparison import contenders, measure
-from netcomparison.hosts import Hosts, link_text
-from pacing import topologies
-from parallelcomparison import layouts
+from comparison.contenders import networks as contenders
+from netcomparison import measure
+from comparison.contenders.hosts import Hosts, link_text
+from comparison.contenders import topologies
+from comparison.contenders import layouts
 
 SETTINGS = ("off", "1", "2", "4", "8")
 LAYOUTS = {"tp2": ("--tp", "2"), "tp2 sp": ("--tp", "2", "--sp")}

@@ -16,9 +16,9 @@ import statistics
 import tempfile
 import time
 
-from comparison import configurations
-from parallelcomparison import layouts
-from traincomparison import peers
+from comparison.contenders import collectives as configurations
+from comparison.contenders import layouts
+from comparison.contenders import trainers as peers
 from traincomparison import survey as faster
 
 ONE_RANK, DP2 = "one rank", "dp2"

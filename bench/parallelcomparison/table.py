@@ -5,7 +5,7 @@ interval (abtest/verdict.py) where there are enough rounds for one."""
 import collections
 import statistics
 
-from abtest import verdict
+from comparison import judgement as verdict
 from parallelcomparison import survey
 
 LIMIT = 0.85

@@ -19,7 +19,7 @@ def count_places(choices, experts):
 
 
 class Experts(nn.Module):
-    """Parameters have libtrain's shapes (bench/parallelcomparison/checkpoint.py)."""
+    """Parameters have libtrain's shapes (bench/comparison/contenders/checkpoint.py)."""
 
     def __init__(self, width, count):
         super().__init__()

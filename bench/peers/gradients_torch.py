@@ -19,7 +19,7 @@ import experts_torch
 import gpt2_torch
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-from parallelcomparison import checkpoint  # noqa: E402
+from comparison.contenders import checkpoint  # noqa: E402
 
 SHARD_HEADER_BYTES = 1024
 

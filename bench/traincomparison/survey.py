@@ -13,8 +13,8 @@ import random
 import statistics
 import tempfile
 
-from comparison import configurations
-from traincomparison import llmc, peers
+from comparison.contenders import collectives as configurations
+from comparison.contenders import llmc, trainers as peers
 
 OURS, OURS_FLOAT32 = "libtrain", "libtrain float32"
 KINDS = ("eager", "compiled")

@@ -2,7 +2,7 @@
 stand with a 95 % interval (abtest/verdict.py) where there are enough rounds for one."""
 import statistics
 
-from abtest import verdict
+from comparison import judgement as verdict
 from traincomparison import survey
 
 

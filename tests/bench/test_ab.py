@@ -17,7 +17,8 @@ import tap
 
 BENCH, BUILD = sys.argv.pop(1), sys.argv.pop(1)
 sys.path.insert(0, BENCH)
-from abtest import builds, rounds, rows  # noqa: E402
+from comparison.contenders import builds  # noqa: E402
+from abtest import rounds, rows  # noqa: E402
 
 
 # ---- builds --------------------------------------------------------------------------------------

@@ -10,7 +10,8 @@ import xml.etree.ElementTree
 import tap
 
 sys.path.insert(0, sys.argv.pop(1))
-from abtest import plot, rounds, rows, table, verdict  # noqa: E402
+from abtest import plot, rounds, rows, table  # noqa: E402
+from comparison import judgement as verdict  # noqa: E402
 
 
 def times(old=1.0, new=1.0, copy=1.0, spread=0.01, count=20):

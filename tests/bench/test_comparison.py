@@ -11,7 +11,8 @@ import xml.etree.ElementTree
 import tap
 
 sys.path.insert(0, sys.argv.pop(1))
-from comparison import configurations, core_latency, figures, measure, plot, table  # noqa: E402
+from comparison.contenders import collectives as configurations  # noqa: E402
+from comparison import core_latency, figures, measure, plot, table  # noqa: E402
 
 
 def row(collective="allreduce", size=1 << 20, ranks=2, limit=True, **times):

@@ -15,8 +15,9 @@ import tap
 
 BENCH, BUILD = sys.argv.pop(1), sys.argv.pop(1)
 sys.path.insert(0, BENCH)
-from comparison import configurations  # noqa: E402
-from traincomparison import llmc, peers, survey, table  # noqa: E402
+from comparison.contenders import collectives as configurations  # noqa: E402
+from comparison.contenders import llmc, trainers as peers  # noqa: E402
+from traincomparison import survey, table  # noqa: E402
 
 # A step takes MS, or a quarter with bound threads. Like C programs, it writes line by line to a
 # terminal only.
@@ -139,7 +140,7 @@ class Steps(Case):
 
     def test_it_ends_with_the_program_that_stopped_it(self):
         self.start().close()
-        code = ("import os, sys; sys.path.insert(0, %r); from traincomparison import llmc\n"
+        code = ("import os, sys; sys.path.insert(0, %r); from comparison.contenders import llmc\n"
                 "peer = llmc.Peer(%r, %r, 1, False)\n"
                 "print(peer.run.process.pid, flush=True); os._exit(0)" % (
                     BENCH, os.path.join(self.folder, llmc.PROGRAM), self.folder))

@@ -10,7 +10,8 @@ import tap
 
 BENCH = sys.argv.pop(1)
 sys.path.insert(0, BENCH)
-from mpilayer import collbench, mpis, report  # noqa: E402
+from mpilayer import collbench, report  # noqa: E402
+from comparison.contenders import mpis  # noqa: E402
 
 
 def row(verb="allreduce", size=65536, new=10.0, own=10.0, rounds=7):

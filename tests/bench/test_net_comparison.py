@@ -20,8 +20,10 @@ BUILD = sys.argv.pop(2)
 BENCH = sys.argv.pop(1)
 ROOT = os.path.dirname(BENCH)
 sys.path.insert(0, BENCH)
-from comparison import configurations, figures, measure as one_host  # noqa: E402
-from netcomparison import command, contenders, hierarchy, hosts, measure, report  # noqa: E402
+from comparison.contenders import collectives as configurations  # noqa: E402
+from comparison import figures, measure as one_host  # noqa: E402
+from netcomparison import command, hierarchy, measure, report  # noqa: E402
+from comparison.contenders import networks as contenders, hosts  # noqa: E402
 
 
 class NoHosts:

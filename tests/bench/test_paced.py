@@ -14,7 +14,8 @@ import tap
 
 sys.path.insert(0, sys.argv.pop(1))
 BUILD = sys.argv.pop(1)
-from pacing import measure, table, topologies  # noqa: E402
+from pacing import measure, table  # noqa: E402
+from comparison.contenders import topologies  # noqa: E402
 
 
 def cell(chosen, **times):

@@ -17,10 +17,11 @@ import tap
 
 BENCH, BUILD = sys.argv.pop(1), sys.argv.pop(1)
 sys.path.insert(0, BENCH)
-from comparison import configurations  # noqa: E402
-from parallelcomparison import checkpoint, gradients, layouts, overlap  # noqa: E402
+from comparison.contenders import collectives as configurations  # noqa: E402
+from comparison.contenders import checkpoint, layouts  # noqa: E402
+from parallelcomparison import gradients, overlap  # noqa: E402
 from parallelcomparison import plot, survey, table  # noqa: E402
-from traincomparison import peers  # noqa: E402
+from comparison.contenders import trainers as peers  # noqa: E402
 
 # Takes 1000 ms per step, with --ddp half of that; bound threads take 100 ms less.
 CLAIMS = """

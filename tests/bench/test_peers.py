@@ -1,5 +1,5 @@
-"""Tests of bench/peers/install.sh and bench/comparison/peers.py, without a network: pip installs a
-package that the test makes. Prints TAP.
+"""Tests of bench/peers/install.sh and bench/comparison/contenders/peers.py, without a network: pip
+installs a package that the test makes. Prints TAP.
 
     test_peers.py BENCH-FOLDER
 
@@ -17,7 +17,7 @@ import tap
 
 BENCH = sys.argv.pop(1)
 sys.path.insert(0, BENCH)
-from comparison import configurations, peers  # noqa: E402
+from comparison.contenders import collectives as configurations, peers  # noqa: E402
 
 with open(os.path.join(BENCH, "peers", "requirements.txt"), encoding="utf-8") as file:
     PINNED = dict(re.findall(r"^([\w-]+)==([\w.]+)$", file.read(), re.MULTILINE))

@@ -17,8 +17,9 @@ import tap
 
 BENCH, BUILD = sys.argv.pop(1), sys.argv.pop(1)
 sys.path.insert(0, BENCH)
-from comparison import configurations  # noqa: E402
-from traincomparison import accuracy, losses, peers, plot, survey, table  # noqa: E402
+from comparison.contenders import collectives as configurations  # noqa: E402
+from traincomparison import accuracy, losses, plot, survey, table  # noqa: E402
+from comparison.contenders import trainers as peers  # noqa: E402
 
 # Takes 1000 ms per step, 500 ms with --compile; bound threads take 100 ms less. Fails in fp16,
 # and says that it has no bf16-pure when it compiles.

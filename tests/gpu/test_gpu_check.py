@@ -16,7 +16,8 @@ SOURCE, BUILD = (os.path.abspath(sys.argv.pop(1)) for _ in range(2))
 sys.dont_write_bytecode = True
 sys.path[:0] = [os.path.join(SOURCE, "tests", "bench"), os.path.join(SOURCE, "bench")]
 import tap  # noqa: E402
-from gpucheck import machine as machines, plot, speed, steps  # noqa: E402
+from comparison.contenders import gpus as machines  # noqa: E402
+from gpucheck import plot, speed, steps  # noqa: E402
 
 TOOL = os.path.join(SOURCE, "tools", "gpu-check")
 

@@ -3,7 +3,7 @@
 # memory, the loop of OSU's benchmarks with a count of every call, and other MPIs. layer.sh has the
 # rest. Prints TAP.
 # Usage: sample.sh ompi|mpich|abi FOLDER_OF_LAYERS FOLDER_OF_PROGRAMS LOOP_SOURCE [PREFIX]
-# LOOP_SOURCE is bench/mpilayer/loop.c; PREFIX as of layer.sh.
+# LOOP_SOURCE is bench/peers/mpi_loop.c; PREFIX as of layer.sh.
 . "$(dirname "$0")/under_mpi.sh"
 use_mpi "$1" "$2" "$3" "${5-}" "$source/shapes.c" "$source/scarce.c" "$4"
 

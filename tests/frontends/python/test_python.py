@@ -64,7 +64,7 @@ class Programs(unittest.TestCase):
         self.passes(2, "doctests.py")
 
     def test_overhead_of_a_call(self):
-        program = os.path.join(SOURCES, "bench", "pythonoverhead", "calls.py")
+        program = os.path.join(SOURCES, "bench", "peers", "python_calls.py")
         figures = json.loads(self.passes(2, program, LOOP, "4", "15", "2000"))
         self.assertGreater(figures["c_us"], 0)
         print(f"# figure: a call from Python takes {figures['over_us']:.1f} us more than from C")

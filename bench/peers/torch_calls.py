@@ -1,8 +1,10 @@
 """Times allreduces of torch.distributed over backends coll and gloo, in turn in the same processes.
 Run by bench/torch-compare:
 
-    ranks.py build FOLDER                                          compiles loop.cpp into FOLDER
-    torchrun ... ranks.py run FOLDER SIZES ROUNDS BYTES_PER_ROUND  SIZES: bytes, as 4,1024
+    torch_calls.py build FOLDER
+    torchrun ... torch_calls.py run FOLDER SIZES ROUNDS BYTES_PER_ROUND
+
+The first one compiles torch_loop.cpp into FOLDER. SIZES: bytes, as 4,1024.
 
 A round makes as many calls as move BYTES_PER_ROUND, from 5 to 200. Rank 0 prints a JSON line for
 each size: medians over the rounds, in microseconds per call, where a round's time is that of its
@@ -23,7 +25,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def load_loop(folder):
-    return cpp_extension.load("coll_torch_loop", [os.path.join(HERE, "loop.cpp")],
+    return cpp_extension.load("coll_torch_loop", [os.path.join(HERE, "torch_loop.cpp")],
                               build_directory=folder, extra_cflags=["-O2"])
 
 

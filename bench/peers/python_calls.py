@@ -1,11 +1,11 @@
 """Times a small allreduce from Python and from C, in turn in the same processes on the same arrays.
 Run by bench/python-overhead and by the tests:
 
-    python -m coll.run -n 2 calls.py LOOP-LIBRARY SIZES ROUNDS CALLS
+    python -m coll.run -n 2 python_calls.py LOOP-LIBRARY SIZES ROUNDS CALLS
 
-LOOP-LIBRARY: what is built of loop.c; SIZES: bytes, as 4,1024; CALLS: per round. Rank 0 prints a
-JSON line for each size: medians over the rounds, in microseconds per call, where a round's time is
-that of its slowest rank. "over" is the median of the differences of the rounds."""
+LOOP-LIBRARY: what is built of python_loop.c; SIZES: bytes, as 4,1024; CALLS: per round. Rank 0
+prints a JSON line for each size: medians over the rounds, in microseconds per call, where a round's
+time is that of its slowest rank. "over" is the median of the differences of the rounds."""
 import ctypes
 import json
 import statistics

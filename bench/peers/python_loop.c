@@ -1,5 +1,5 @@
 /*
- * The loop of calls.py in C: calls coll_allreduce, whose address it is given, so that it
+ * The loop of python_calls.py in C: calls coll_allreduce, whose address it is given, so that it
  * uses the libcoll that the Python process has loaded.
  */
 #include <coll.h>

@@ -20,7 +20,8 @@ import tempfile
 import termios
 import time
 
-from comparison import configurations, measure
+from comparison.contenders import collectives as configurations
+from comparison import measure
 
 PROGRAM = "train_gpt2"
 NAME = "llm.c"

@@ -6,11 +6,11 @@ import json
 import os
 import tempfile
 
-from comparison import configurations, peers
+from comparison.contenders import collectives as configurations, peers
 
 LIMIT = "limit"
 
-# hosts: netcomparison.hosts.Hosts; count, per_host: of hosts and of ranks on each.
+# hosts: hosts.Hosts; count, per_host: of hosts and of ranks on each.
 Layout = collections.namedtuple("Layout", "hosts count per_host")
 
 UCX = {"UCX_TLS": "tcp,sm,self", "UCX_NET_DEVICES": "eth0"}

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), *3 * [os.pardir]))
 PROGRAMS = ("bench/collbench", "tools/collrun", "bench/gpu_limit", "bench/gpu_abort")
 CUDA_LIBRARIES = ("/usr/local/cuda/lib64", "/usr/local/cuda/lib", "/usr/lib/x86_64-linux-gnu",
                   "/usr/lib/aarch64-linux-gnu", "/usr/local/lib", "/usr/lib64")

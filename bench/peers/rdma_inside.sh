@@ -1,6 +1,6 @@
 #!/bin/sh
 # What bench/rdma-compare runs in the virtual machine: perftest and collbench in turn, over the same
-# two devices. Usage: inside.sh FOLDER_OF_DEVICES_SH COLLRUN COLLBENCH ROUNDS SIZE...
+# two devices. Usage: rdma_inside.sh FOLDER_OF_DEVICES_SH COLLRUN COLLBENCH ROUNDS SIZE...
 # Prints a line per measurement, ROUND WHO WHAT BYTES VALUE: bandwidths in bytes per second, times
 # in us. WHO is perftest or libcoll, WHAT write, send, broadcast (one way) or latency (of one
 # message).

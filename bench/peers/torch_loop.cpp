@@ -1,6 +1,6 @@
 /*
  * Allreduces of a backend of torch.distributed without Python between them. Compiled for PyTorch by
- * ranks.py.
+ * torch_calls.py.
  */
 #include <torch/csrc/utils/pybind.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>

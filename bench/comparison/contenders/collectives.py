@@ -6,7 +6,8 @@ import os
 import statistics
 import tempfile
 
-from comparison import figures, peers
+from comparison import figures
+from comparison.contenders import peers
 
 RANK_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR",
                   "MASTER_PORT", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")

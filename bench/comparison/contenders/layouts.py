@@ -5,7 +5,8 @@ import os
 import re
 import tempfile
 
-from comparison import configurations, measure
+from comparison.contenders import collectives as configurations
+from comparison import measure
 
 # text: as above.
 Layout = collections.namedtuple("Layout", "name text ranks threads options")

@@ -1,7 +1,7 @@
 """Times steps of a GPT-2 in DistributedDataParallel over backends coll and gloo, in turn in the
 same processes, and compares the losses. Run by bench/torch-compare:
 
-    torchrun ... training.py LAYERS WIDTH LENGTH ROUNDS
+    torchrun ... torch_training.py LAYERS WIDTH LENGTH ROUNDS
 
 Every backend trains a model of its own from the same weights on the same tokens, of which each rank
 takes one sequence per step. Rank 0 prints a JSON line: medians over the rounds, in ms per step,
@@ -9,7 +9,6 @@ where a round's time is that of its slowest rank; "alone" is the step of a rank 
 with none, beside the others that do the same, so that the rest is what the allreduces cost."""
 import argparse
 import json
-import os
 import statistics
 import sys
 import time
@@ -20,10 +19,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import coll_torch  # noqa: F401  (registers the backend)
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, os.pardir, "peers"))
-
-from gpt2_torch import Model  # noqa: E402
+from gpt2_torch import Model
 
 VOCABULARY = 256
 STEPS_PER_ROUND = 2

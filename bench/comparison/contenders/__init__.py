@@ -1,0 +1,1 @@
+"""What the comparisons run: builds, libraries, programs, and the machines and networks between."""
