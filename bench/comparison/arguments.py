@@ -2,7 +2,8 @@
 ArgumentTypeError with a message for the user."""
 import argparse
 
-from comparison import figures
+from comparison import sizes
+from comparison.contenders import trainers
 
 
 def word_list(known):
@@ -18,7 +19,7 @@ def word_list(known):
 
 def size_list(text):
     try:
-        return figures.parse_sizes(text)
+        return sizes.parse_sizes(text)
     except ValueError:
         raise argparse.ArgumentTypeError(
             "'%s' is not a list of sizes such as 4,1K or 4..64M" % text) from None
@@ -38,9 +39,35 @@ def rank_list(text):
     return ranks
 
 
+def model_rows(text):
+    """Models with a batch and a length, as "gpt2:4x64,mini:16x256"."""
+    try:
+        return [trainers.parse_row(word) for word in text.split(",")]
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def assignment(text):
     """("NAME", "VALUE") of NAME=VALUE, only the value may be empty."""
     name, equals, value = text.partition("=")
     if not name or not equals:
         raise argparse.ArgumentTypeError("'%s' is not of the form NAME=VALUE" % text)
     return name, value
+
+
+PARSERS = {"sizes": size_list, "ranks": rank_list, "rounds": int, "time": int, "time_ms": int}
+
+
+def set_missing(options, defaults):
+    """Sets the options that the user did not give. defaults: {name: text or value}; texts of other
+    options are lists."""
+    for name, value in defaults.items():
+        if getattr(options, name) is None:
+            if isinstance(value, str):
+                value = PARSERS.get(name, lambda text: text.split(","))(value)
+            setattr(options, name, value)
+
+
+def add_sources(parser):
+    parser.add_argument("--from", dest="sources", nargs="+", metavar="FILE", help="show these JSON "
+                        "files instead; of rows with the same key, the first one is used")

@@ -13,7 +13,7 @@ PAUSE_SECONDS = 0.5
 WAIT_SECONDS_MAX = 10  # per round
 
 # found: what the launch measured; flags_us: the time of a barrier before and after it.
-Launch = collections.namedtuple("Launch", "configuration found flags_us")
+Launch = collections.namedtuple("Launch", "contender found flags_us")
 
 
 def is_similar(one_us, other_us):

@@ -18,11 +18,11 @@ bench/limit_net.
 import collections
 import statistics
 
-KIB, MIB = 1 << 10, 1 << 20
+from comparison import rounds
+from comparison.sizes import KIB, MIB
 
 COLLECTIVES = ("allreduce", "reduce_scatter", "reduce", "allgather", "broadcast", "alltoall",
                "gather", "scatter", "sendrecv")
-PER_RANK = {"reduce_scatter", "allgather", "alltoall", "gather", "scatter"}
 ROOTED = {"reduce", "broadcast", "gather", "scatter"}
 
 OURS = {"coll": "libcoll", "malloc": "libcoll, malloc"}
@@ -32,8 +32,7 @@ OURS = {"coll": "libcoll", "malloc": "libcoll, malloc"}
 
 def time_us(row, configuration):
     """Median over the rounds; None if the configuration was not measured."""
-    times = row["times_us"].get(configuration)
-    return statistics.median(times) if times else None
+    return rounds.median(row["times_us"].get(configuration, []))
 
 
 def family_of(configuration):
@@ -78,10 +77,8 @@ def one_round(row, index):
 def over_rounds(row, dividend, divisor):
     """The median over the rounds of dividend / divisor; None if no round has both."""
     count = max((len(times) for times in row["times_us"].values()), default=0)
-    pairs = [(dividend(alone), divisor(alone))
-             for alone in (one_round(row, index) for index in range(count))]
-    quotients = [above / below for above, below in pairs if above and below]
-    return statistics.median(quotients) if quotients else None
+    alone = [one_round(row, index) for index in range(count)]
+    return rounds.median(rounds.quotients(map(dividend, alone), map(divisor, alone)))
 
 
 def ratio(row, memory):
@@ -239,37 +236,9 @@ def collectives_with_target(ranks):
     return [name for name in COLLECTIVES if name in named or not named]
 
 
-# ---- text ---------------------------------------------------------------------------------------
-
-def size_text(count):
-    for unit, word in ((1 << 30, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
-        if count >= unit and count % unit == 0:
-            return "%d %s" % (count // unit, word)
-    return "%d B" % count
-
-
-def parse_size(text):
-    """"64K" in bytes."""
-    scale = {"K": KIB, "M": MIB, "G": 1 << 30}.get(text[-1:].upper())
-    return int(text[:-1]) * scale if scale else int(text)
-
-
-def parse_sizes(text, factor=4):
-    """"4..64M" is every size by factors of four; "4,1K" those two."""
-    sizes = []
-    for item in text.split(","):
-        first, dots, last = item.partition("..")
-        size = parse_size(first)
-        end = parse_size(last) if dots else size
-        if size < 1 or end < size:
-            raise ValueError("'%s' is not a size or range of sizes" % item)
-        while size <= end:
-            sizes.append(size)
-            size *= factor
-    return sorted(set(sizes))
-
-
-def size_for(collective, ranks, size, element=4):
-    """The size rounded down to whole elements per rank."""
-    unit = element * ranks if collective in PER_RANK else element
-    return max(unit, size // unit * unit)
+def grouped(rows, key):
+    """Rows of the same key, by size; in order of first appearance."""
+    blocks = {}
+    for row in rows:
+        blocks.setdefault(key(row), []).append(row)
+    return [sorted(block, key=lambda row: row["bytes"]) for block in blocks.values()]

@@ -1,8 +1,10 @@
-"""Describes the machine and the time of a measurement."""
+"""The machine, the revision and the time of a measurement, as its document says them."""
 import datetime
 import os
 import platform
 import subprocess
+
+from comparison.command import ROOT
 
 
 def read(path):
@@ -49,10 +51,10 @@ def load():
     return round(os.getloadavg()[0], 2)
 
 
-def revision(root):
+def revision():
     """The commit of the sources, with "+" if they are modified; "" without git."""
     try:
-        run = subprocess.run(["git", "-C", root, "describe", "--always", "--dirty=+"],
+        run = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty=+"],
                              capture_output=True, text=True, check=False)
     except OSError:
         return ""
@@ -63,3 +65,33 @@ def sentence(machine):
     """"AMD EPYC, 2 cores, L1 48K, L2 1024K, L3 32768K"."""
     parts = [machine["processor"], "%d cores" % machine["cores"]]
     return ", ".join(parts + ["%s %s" % pair for pair in machine["caches"].items()])
+
+
+# ---- documents -----------------------------------------------------------------------------------
+
+def begin(tool, **more):
+    """A document, before its figures are measured."""
+    return {"tool": tool, "began": now(), "revision": revision(), "machine": describe(),
+            "load": {"before": load()}, **more}
+
+
+def end(document, **more):
+    """Adds what is known after measuring."""
+    document["load"]["after"] = load()
+    document.update(more, ended=now())
+    return document
+
+
+def heading(document, text):
+    """The first lines of a table: where, when, of what sources, and the text."""
+    yield sentence(document["machine"])
+    yield when(document, text)
+
+
+def when(document, text):
+    words = [document["began"]]
+    if "revision" in document:
+        words.append("revision %s" % (document["revision"] or "unknown"))
+    loads = ", ".join("%.1f %s" % (document["load"][at], at) for at in ("before", "after")
+                      if at in document["load"])
+    return ", ".join([*words, "load " + loads]) + "; " + text

@@ -17,8 +17,8 @@ import tap
 
 BENCH, BUILD = sys.argv.pop(1), sys.argv.pop(1)
 sys.path.insert(0, BENCH)
-from comparison.contenders import builds  # noqa: E402
-from abtest import rounds, rows  # noqa: E402
+from comparison import launch, progress, rows  # noqa: E402
+from comparison.contenders import builds, sides  # noqa: E402
 
 
 # ---- builds --------------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ class Builds(Temporary):
         self.make_repository()
         self.write("bench/meson.build", "nonsense()\n")
         self.commit("broken")
-        with self.assertRaisesRegex(builds.Trouble, '(?s)log ends with.*Unknown function.*nons'):
+        with self.assertRaisesRegex(launch.Trouble, '(?s)log ends with.*Unknown function.*nons'):
             self.find("HEAD")
         self.assertTrue(all(name.endswith(".log") for name in os.listdir(self.cache)))
         self.assertEqual(self.find("HEAD~1")[0].subject, "first")
@@ -118,10 +118,10 @@ class Builds(Temporary):
     def test_what_is_neither(self):
         reason = ("neither a build folder nor a git revision" if shutil.which("git")
                   else "there is no git here; install it, or name build folders")
-        with self.assertRaisesRegex(builds.Trouble, reason):
+        with self.assertRaisesRegex(launch.Trouble, reason):
             self.find("no-such-thing")
         os.mkdir(os.path.join(self.folder, "empty"))
-        with self.assertRaisesRegex(builds.Trouble, "lacks bench/collbench or tools/collrun"):
+        with self.assertRaisesRegex(launch.Trouble, "lacks bench/collbench or tools/collrun"):
             self.find(os.path.join(self.folder, "empty"))
 
     def test_only_the_builds_used_last_are_kept(self):
@@ -153,7 +153,7 @@ class Builds(Temporary):
         # Without the library the linker finds none, or the one of another build.
         shutil.rmtree(os.path.join(copies["new"], "libcoll"))
         broken = build._replace(folder=copies["new"])
-        with self.assertRaisesRegex(builds.Trouble, "would not load the library of its own"):
+        with self.assertRaisesRegex(launch.Trouble, "would not load the library of its own"):
             builds.copy_sides(build, broken, os.path.join(self.folder, "again"))
 
 
@@ -172,20 +172,20 @@ class Rounds(Temporary):
 
     def run_survey(self, seconds, rounds_made=None, units=(UNIT,)):
         self.now, self.launched = 0, []
-        sides = [rounds.Side(name, os.path.join(self.folder, name), "build", {"SIDE": name})
-                 for name in rounds.SIDES]
-        for side in sides:
+        running = [sides.Side(name, os.path.join(self.folder, name), "build", {"SIDE": name})
+                 for name in sides.SIDES]
+        for side in running:
             os.makedirs(side.folder, exist_ok=True)
-        effort = rounds.Effort(seconds, rounds_made, 10, "out", ["-d", "int8"], 60, 1)
-        survey = rounds.Survey(sides, units, effort, self.launch, lambda: self.now)
-        survey.run(rounds.measure.Progress(survey.work()))
+        effort = sides.Effort(seconds, rounds_made, 10, "out", ["-d", "int8"], 60, 1)
+        survey = sides.Survey(running, units, effort, self.launch, lambda: self.now)
+        survey.run(progress.Progress(survey.work()))
         return survey
 
     def test_they_are_made_until_the_time_is_spent(self):
         survey = self.run_survey(61)
         self.assertEqual((self.now, survey.rounds), (60, 20))
         for one in survey.rows.values():
-            self.assertEqual(one["times_us"], {side: [2.0] * 20 for side in rounds.SIDES})
+            self.assertEqual(one["times_us"], {side: [2.0] * 20 for side in sides.SIDES})
 
     def test_one_is_made_however_little_time_there_is(self):
         other = self.UNIT._replace(ranks=4)
@@ -200,7 +200,7 @@ class Rounds(Temporary):
         self.run_survey(1, rounds_made=100)
         order = [environment["SIDE"] for _, environment in self.launched]
         turns = [tuple(order[at:at + 3]) for at in range(0, len(order), 3)]
-        self.assertTrue(all(sorted(turn) == sorted(rounds.SIDES) for turn in turns))
+        self.assertTrue(all(sorted(turn) == sorted(sides.SIDES) for turn in turns))
         self.assertEqual(len(set(turns)), 6)
 
     def test_commands(self):

@@ -10,8 +10,10 @@ import xml.etree.ElementTree
 import tap
 
 sys.path.insert(0, sys.argv.pop(1))
-from abtest import plot, rounds, rows, table  # noqa: E402
-from comparison import judgement as verdict  # noqa: E402
+from comparison import judgement as verdict, launch, rounds, rows, table  # noqa: E402
+from comparison.commands import ab  # noqa: E402
+from comparison.contenders import sides  # noqa: E402
+from comparison.plots import speeds  # noqa: E402
 
 
 def times(old=1.0, new=1.0, copy=1.0, spread=0.01, count=20):
@@ -42,18 +44,18 @@ class Statistics(unittest.TestCase):
                             (100, 40)):
             values = list(range(1, count + 1))
             random.Random(count).shuffle(values)
-            self.assertEqual(verdict.interval(values), (rank, count + 1 - rank), count)
+            self.assertEqual(rounds.interval(values), (rank, count + 1 - rank), count)
 
     def test_no_interval_of_five(self):
-        for count in range(verdict.ROUNDS_MIN):
-            self.assertIsNone(verdict.interval([1.0] * count))
+        for count in range(rounds.ROUNDS_MIN):
+            self.assertIsNone(rounds.interval([1.0] * count))
 
     def test_it_holds_the_median_19_times_in_20(self):
         generator = random.Random(7)
         for count in (6, 9, 20):
             held = 0
             for _ in range(2000):
-                low, high = verdict.interval([generator.expovariate(1) for _ in range(count)])
+                low, high = rounds.interval([generator.expovariate(1) for _ in range(count)])
                 held += low <= 0.6931 <= high
             self.assertGreater(held, 0.94 * 2000, count)
 
@@ -176,11 +178,11 @@ class Names(unittest.TestCase):
                     "in_place": None}
         unit = rows.Unit("allreduce", 2, "coll", (4, 8))
         good = {"rows": [outcome(1.5), outcome(2)]}
-        self.assertEqual(rounds.read_outcomes(good, unit), {4: (1.5, "ring"), 8: (2, "ring")})
+        self.assertEqual(sides.read_outcomes(good, unit), {4: (1.5, "ring"), 8: (2, "ring")})
         for bad in ([outcome(1)], [outcome(1), outcome(1, wrong=3)], [outcome(1), outcome(0)],
                     [outcome(1), {"out_of_place": None, "in_place": None}]):
-            with self.assertRaises(rounds.configurations.Failure):
-                rounds.read_outcomes({"rows": bad}, unit)
+            with self.assertRaises(launch.Failure):
+                sides.read_outcomes({"rows": bad}, unit)
 
 
 class Shown(unittest.TestCase):
@@ -192,24 +194,24 @@ class Shown(unittest.TestCase):
         slow = row("allreduce/2/coll/8K", old=20, new=21.6, copy=20)
         slow["algorithms"]["new"] = ["tree"]
         unmeasured = row("allreduce/2/coll/1M", count=2)
-        unmeasured["times_us"] = {side: [] for side in rounds.SIDES}
+        unmeasured["times_us"] = {side: [] for side in sides.SIDES}
         found = self.found((row(), None), (slow, "simpler"), (unmeasured, None),
                            (row("sendrecv/4/malloc/16", old=0.05, new=0.06, copy=0.05), None))
-        lines = list(table.Table(found).lines())
-        self.assertRegex(lines[2], r"^allreduce/2/coll/4K +1\.00 +1\.00 +[01]\.\d{3} .* 20$")
-        self.assertRegex(lines[3], r"20\.0 +21\.6 +0\.9\d\d .* accepted  simpler; ring -> tree$")
-        self.assertRegex(lines[4], r"not measured$")
-        self.assertRegex(lines[5], r"LOST +\+1\d\.\d \(\+\d.* to \+1.*\) ns, A/A [+-]0\.\d")
+        lines = list(table.lines(ab.columns(), found))
+        self.assertRegex(lines[3], r"^allreduce/2/coll/4K +1\.00 +1\.00 +[01]\.\d{3} .* 20$")
+        self.assertRegex(lines[4], r"20\.0 +21\.6 +0\.9\d\d .* accepted  simpler; ring -> tree$")
+        self.assertRegex(lines[5], r"not measured$")
+        self.assertRegex(lines[6], r"LOST +\+1\d\.\d \(\+\d.* to \+1.*\) ns, A/A [+-]0\.\d")
         summary = verdict.summarize([judgement for _, judgement, _ in found])
         self.assertIn("FAIL: 1 of 3 rows lost, 0 may; 1 accepted, 0 gained",
-                      "\n".join(table.summary_lines(found, summary)))
+                      "\n".join(ab.summary_lines(found, summary)))
 
     def test_plot_is_xml_with_every_row(self):
         names = ["allreduce/2/coll/4K", "allreduce/2/malloc/4K", "alltoall/4/malloc/8"]
         found = [(one, verdict.judge(one["times_us"])) for one in map(row, names)]
         barrier = dict(row("barrier/2/x/x", new=9), memory=None, bytes=0)
         found += [(barrier, verdict.judge(barrier["times_us"])), (row("reduce/2/coll/4"), None)]
-        document = xml.etree.ElementTree.fromstring(plot.draw(found, ["a < b", ""]))
+        document = xml.etree.ElementTree.fromstring(speeds.draw(found, ["a < b", ""], ab.LABELS))
         space = "{http://www.w3.org/2000/svg}"
         titles = [element.text for element in document.iter(space + "title")]
         self.assertEqual(len(titles), 4)

@@ -11,8 +11,11 @@ import xml.etree.ElementTree
 import tap
 
 sys.path.insert(0, sys.argv.pop(1))
-from comparison.contenders import collectives as configurations  # noqa: E402
-from comparison import core_latency, figures, measure, plot, table  # noqa: E402
+from comparison import core_latency, figures, launch, progress, sizes, survey, table  # noqa: E402
+from comparison import peer_table  # noqa: E402
+from comparison.commands import compare  # noqa: E402
+from comparison.contenders import collectives  # noqa: E402
+from comparison.plots import times  # noqa: E402
 
 
 def row(collective="allreduce", size=1 << 20, ranks=2, limit=True, **times):
@@ -175,86 +178,92 @@ class Merging(unittest.TestCase):
 
 class Texts(unittest.TestCase):
     def test_sizes(self):
-        self.assertEqual(figures.parse_sizes("4..1K"), [4, 16, 64, 256, 1024])
-        self.assertEqual(figures.parse_sizes("1M,4,1M"), [4, 1 << 20])
+        self.assertEqual(sizes.parse_sizes("4..1K"), [4, 16, 64, 256, 1024])
+        self.assertEqual(sizes.parse_sizes("1M,4,1M"), [4, 1 << 20])
         for wrong in ("", "0", "8..4", "x", "4.."):
             with self.assertRaises(ValueError, msg=wrong):
-                figures.parse_sizes(wrong)
+                sizes.parse_sizes(wrong)
 
     def test_whole_elements_of_every_rank(self):
-        self.assertEqual(figures.size_for("allreduce", 2, 4), 4)
-        self.assertEqual(figures.size_for("allgather", 2, 4), 8)
-        self.assertEqual(figures.size_for("alltoall", 3, 1 << 20), 1048572)
+        self.assertEqual(sizes.size_for("allreduce", 2, 4), 4)
+        self.assertEqual(sizes.size_for("allgather", 2, 4), 8)
+        self.assertEqual(sizes.size_for("alltoall", 3, 1 << 20), 1048572)
 
     def test_figures_as_text(self):
         self.assertEqual([table.time_text(us) for us in (0.1234, 1.234, 12.34, 12345.6, None)],
                          ["0.123", "1.23", "12.3", "12346", "-"])
-        self.assertEqual([figures.size_text(n) for n in (4, 1024, 48 << 20)],
+        self.assertEqual([sizes.size_text(n) for n in (4, 1024, 48 << 20)],
                          ["4 B", "1 KiB", "48 MiB"])
-        self.assertEqual([plot.decade_text(n) for n in (-2, 0, 2, 4, 6)],
+        self.assertEqual([times.decade_text(n) for n in (-2, 0, 2, 4, 6)],
                          ["10 ns", "1 µs", "100 µs", "10 ms", "1 s"])
 
 
 class Measuring(unittest.TestCase):
     @staticmethod
     def survey(rounds=2, found=()):
-        return measure.Survey("build", 2, "allgather", [4, 4096], found, (rounds, 30),
+        return compare.Survey(2, "allgather", [4, 4096], found, (rounds, 30),
                               core_latency.CoreLatency(lambda: 0.06, lambda _: None))
 
     def test_only_settings_near_the_best_run_again(self):
         names = ("coll", "mpich/default", "mpich/posix", "gloo/default", "openmpi/copy")
-        survey = self.survey(found=[configurations.Configuration(name, [], "") for name in names])
-        self.assertEqual(survey.sizes, [8, 4096])
+        made = self.survey(found=[collectives.Contender(name, [], "") for name in names])
+        self.assertEqual(made.sizes, [8, 4096])
         for size, times in ((8, (9, 1, 1.1, 5, 2)), (4096, (9, 5, 9, 3, 4))):
             for name, time_us in zip(names, times):
-                survey.rows[size]["times_us"][name] = [time_us]
-        survey.drop_slow_settings()
-        self.assertEqual([c.name for c in survey.running], list(names))
-        survey.rows[8]["times_us"]["mpich/posix"] = [1.3]
-        survey.drop_slow_settings()
-        self.assertEqual([c.name for c in survey.running],
+                made.rows["allgather", size]["times_us"][name] = [time_us]
+        made.drop_slow()
+        self.assertEqual([c.name for c in made.running], list(names))
+        made.rows["allgather", 8]["times_us"]["mpich/posix"] = [1.3]
+        made.drop_slow()
+        self.assertEqual([c.name for c in made.running],
                          ["coll", "mpich/default", "gloo/default", "openmpi/copy"])
 
     def test_estimate_grows_with_the_rounds(self):
-        found = [configurations.Configuration("mpich/%d" % i, [], "") for i in range(8)]
+        found = [collectives.Contender("mpich/%d" % i, [], "") for i in range(8)]
+        found.append(collectives.Limit("build", 2))
         one, two = (self.survey(rounds, found).seconds() for rounds in (1, 2))
         self.assertAlmostEqual(one, 9 * self.survey(1, found).launch_seconds())
         self.assertTrue(1.5 * one < two < 2 * one)
-        self.assertEqual(measure.clock_text(100.2), "1:40")
+        self.assertEqual(progress.clock_text(100.2), "1:40")
 
     def test_more_ranks_than_cores_share_them_evenly_or_are_unbound(self):
-        self.assertEqual(configurations.placements(2, [0, 2, 4]), {"": "0,2"})
-        self.assertEqual(configurations.placements(4, [0, 2]), {"": "0,0,2,2", "-any": "any"})
-        self.assertEqual(configurations.placements(5, [0, 2]), {"": "any"})
+        self.assertEqual(collectives.placements(2, [0, 2, 4]), {"": "0,2"})
+        self.assertEqual(collectives.placements(4, [0, 2]), {"": "0,0,2,2", "-any": "any"})
+        self.assertEqual(collectives.placements(5, [0, 2]), {"": "any"})
 
     def test_wrong_or_missing_results_are_failures(self):
-        self.assertEqual(configurations.checked({4: (1.5, 0)}, [4]), {4: 1.5})
-        with self.assertRaises(configurations.Failure):
-            configurations.checked({4: (1.5, 2)}, [4])
-        with self.assertRaises(configurations.Failure):
-            configurations.checked({4: (1.5, 0)}, [4, 16])
+        key, other = ("allreduce", 4), ("allreduce", 16)
+        self.assertEqual(survey.check({key: 1.5}, [key]), {key: 1.5})
+        with self.assertRaisesRegex(launch.Failure, "4.* instead of .*4, 16"):
+            survey.check({key: 1.5}, [key, other])
+        peer = collectives.Contender("mpich/default", [], "peer")
+        line = '{"collective":"allreduce","bytes":4,"wrong":2,"batch_us":[3]}\n'
+        with self.assertRaisesRegex(launch.Failure, "2 wrong elements in allreduce of 4 bytes"):
+            peer.run(lambda *_: line, ["allreduce"], [4], 30)
 
     def test_times_before_a_failure_are_used(self):
         def fail(*_):
-            raise configurations.Failure("no end", '{"bytes":4,"wrong":0,"batch_us":[3]}\n'
-                                     '{"bytes":8,"wrong":1,"batch_us":[3]}\n{"bytes":16,')
-        with self.assertRaises(configurations.Failure) as caught:
-            peer = configurations.Configuration("mpich/default", [], "peer")
-            peer.run(fail, "allreduce", [4, 8], 30)
-        self.assertEqual(caught.exception.times, {4: 3})
-        found = [configurations.Configuration("mpich/default", [], "peer")]
-        survey = self.survey(found=found)
+            line = '{"collective":"allreduce","bytes":%d,"wrong":%d,"batch_us":[3]}\n'
+            raise launch.Failure("no end", line % (4, 0) + line % (8, 1) + '{"bytes":16,')
+        with self.assertRaises(launch.Failure) as caught:
+            peer = collectives.Contender("mpich/default", [], "peer")
+            peer.run(fail, ["allreduce"], [4, 8], 30)
+        self.assertEqual(caught.exception.times, {("allreduce", 4): 3})
+        found = [collectives.Contender("mpich/default", [], "peer")]
+        made = self.survey(rounds=1, found=found)
         found[0].run = lambda *_: fail()
-        progress = measure.Progress(1)
-        progress.say = lambda _: None
-        self.assertEqual(survey.run_configuration(found[0], progress), {})
-        self.assertEqual(survey.running, [])
-        self.assertIn("no end", survey.failures[0]["reason"])
+        shown = progress.Progress(1)
+        shown.say = lambda _: None
+        self.assertEqual(made.run(shown)[0]["times_us"], {})
+        self.assertEqual(made.running, [])
+        self.assertIn("no end", made.failures[0]["reason"])
 
     def test_a_peer_s_batches(self):
-        peer = configurations.Configuration("mpich/default", [], "peer")
-        output = '{"library":"M  Version:   5"}\nnoise\n{"bytes":4,"wrong":0,"batch_us":[9,1,2]}\n'
-        self.assertEqual(peer.run(lambda *_: output, "allreduce", [4], 30), {4: 2})
+        peer = collectives.Contender("mpich/default", [], "peer")
+        output = ('{"library":"M  Version:   5"}\nnoise\n'
+                  '{"collective":"allreduce","bytes":4,"wrong":0,"batch_us":[9,1,2]}\n')
+        self.assertEqual(peer.run(lambda *_: output, ["allreduce"], [4], 30),
+                         {("allreduce", 4): 2})
         self.assertEqual(peer.library, "M 5")
 
 
@@ -309,61 +318,64 @@ class CoreLatencies(unittest.TestCase):
 
     def round_of(self, ahead, later):
         """Runs a round; the time of "coll" and "mpich/default" is the number of their runs."""
-        runs = {"coll": 0, "mpich/default": 0}
-        survey = measure.Survey("build", 2, "allgather", [8],
-                                [configurations.Configuration(name, [], "") for name in runs],
-                                (1, 30),
-                                self.latency_of(ahead, later))
+        runs, key = {"coll": 0, "mpich/default": 0}, ("allgather", 8)
+        found = [collectives.Contender(name, [], "") for name in runs]
+        found.append(collectives.Limit("build", 2))
+        made = compare.Survey(2, "allgather", [8], found, (1, 30), self.latency_of(ahead, later))
 
-        def run(configuration, *_):
-            runs[configuration.name] += 1
-            return {8: runs[configuration.name]}
-        survey.run_configuration = run
-        survey.limit = lambda progress: {8: {"barrier_us": 0.06}}
-        survey.one_round(0, measure.Progress(1))
-        times = survey.rows[8]["times_us"]
-        return [times["coll"], times["mpich/default"]], survey
+        def launch_one(contender, _):
+            if contender.name == collectives.LIMIT:
+                return {key: {"barrier_us": 0.06}}
+            runs[contender.name] += 1
+            return {key: runs[contender.name]}
+        made.launch = launch_one
+        made.run(progress.Progress(1))
+        measured = made.rows[key]["times_us"]
+        return [measured["coll"], measured["mpich/default"]], made
 
     def test_an_outlier_runs_again(self):
         # coll before and after, mpich, limit; then coll again
-        times, survey = self.round_of([0.06, 0.3, 0.06, 0.06, 0.06], later=0.06)
-        self.assertEqual(times, [[2], [1]])
-        self.assertEqual((survey.launches, survey.outlier_launches), (3, 0))
-        self.assertEqual(survey.rows[8]["limit"]["barrier_us"], [0.06])
+        measured, made = self.round_of([0.06, 0.3, 0.06, 0.06, 0.06], later=0.06)
+        self.assertEqual(measured, [[2], [1]])
+        self.assertEqual((made.launches, made.outlier_launches), (3, 0))
+        self.assertEqual(made.rows["allgather", 8]["limit"]["barrier_us"], [0.06])
 
     def test_a_round_of_similar_latency_runs_once(self):
-        times, survey = self.round_of([0.3], later=0.3)
-        self.assertEqual(times, [[1], [1]])
-        self.assertEqual(survey.outlier_launches, 0)
+        measured, made = self.round_of([0.3], later=0.3)
+        self.assertEqual(measured, [[1], [1]])
+        self.assertEqual(made.outlier_launches, 0)
 
     def test_remaining_outliers_are_counted(self):
-        times, survey = self.round_of([0.06, 0.06, 0.06, 0.06, 0.06, 0.3], later=0.3)
-        self.assertEqual(times, [[1], [1]])
-        self.assertEqual(survey.outlier_launches, 1)
+        measured, made = self.round_of([0.06, 0.06, 0.06, 0.06, 0.06, 0.3], later=0.3)
+        self.assertEqual(measured, [[1], [1]])
+        self.assertEqual(made.outlier_launches, 1)
 
 
 class Shown(unittest.TestCase):
     ROWS = [row(size=size, coll=[t], malloc=[2 * t], openmpi_copy=[12 * t], gloo_default=[40 * t])
             for size, t in ((4096, 1), (65536, 10), (1 << 20, 60), (16 << 20, 900))]
 
+    @staticmethod
+    def text_of(rows):
+        style = table.Style(False)
+        return "\n".join([*peer_table.lines("allreduce, 2 ranks", rows, style),
+                          *peer_table.summary_lines(rows, style)])
+
     def test_table_shows_pass_and_fail(self):
-        text = "\n".join(table.lines(self.ROWS))
+        text = self.text_of(self.ROWS)
         self.assertNotIn("\x1b", text)
-        lines = {line.split("  ")[0].strip() or line.split()[0]: line
-                 for line in text.splitlines() if " KiB " in line or " MiB " in line}
-        self.assertTrue(any("12.0x pass" in line and "6.00x pass" in line
-                            for line in lines.values()))
+        self.assertRegex(text, r"(?m)^ +4 KiB .* 12\.0x +pass +6\.00x +pass ")
         self.assertEqual(text.count("Open MPI, copy"), len(self.ROWS))
         self.assertEqual(len({len(line) for line in text.splitlines()[3:7]}), 1)
 
     def test_table_shows_beyond(self):
-        text = "\n".join(table.lines([row(size=1 << 20, malloc=[100], gloo_default=[200])]))
-        self.assertIn("2.00x beyond", text)
-        self.assertIn("3.03x", text)
-        self.assertIn("beyond  0 of  1 rows,  1 beyond  malloc", text)
+        text = self.text_of([row(size=1 << 20, malloc=[100], gloo_default=[200])])
+        self.assertRegex(text, r" 2\.00x  beyond +3\.03x ")
+        self.assertIn("beyond   0 of  1 rows,  1 beyond  malloc", text)
 
     def test_plot_is_xml_with_every_line(self):
-        document = xml.etree.ElementTree.fromstring(plot.draw({"rows": self.ROWS}, ["a < b"]))
+        document = xml.etree.ElementTree.fromstring(peer_table.draw(
+            ["a < b"], [self.ROWS], compare.ranks_text, 2))
         space = "{http://www.w3.org/2000/svg}"
         self.assertEqual(len(document.findall(space + "polyline")), 5)
         words = [element.text for element in document.findall(space + "text")]
@@ -371,7 +383,7 @@ class Shown(unittest.TestCase):
             self.assertIn(name, words)
 
     def test_labels_do_not_overlap(self):
-        moved = plot.spread([10, 11, 12, 99], 14, 0, 100)
+        moved = times.spread([10, 11, 12, 99], 14, 0, 100)
         self.assertTrue(all(b - a >= 14 for a, b in zip(moved, moved[1:])), moved)
         self.assertTrue(0 <= min(moved) and max(moved) <= 100, moved)
 

@@ -15,9 +15,9 @@ import tap
 
 BENCH, BUILD = sys.argv.pop(1), sys.argv.pop(1)
 sys.path.insert(0, BENCH)
-from comparison.contenders import collectives as configurations  # noqa: E402
-from comparison.contenders import llmc, trainers as peers  # noqa: E402
-from traincomparison import survey, table  # noqa: E402
+from comparison import launch  # noqa: E402
+from comparison.commands import train_compare  # noqa: E402
+from comparison.contenders import llmc, trainers, trainings  # noqa: E402
 
 # A step takes MS, or a quarter with bound threads. Like C programs, it writes line by line to a
 # terminal only.
@@ -96,7 +96,7 @@ class Output(unittest.TestCase):
                  llmc.ACTIVATIONS: 73347840, llmc.BATCHES: llmc.TOKENS // 256}
         self.assertEqual(llmc.shape_of(sizes), (4, 64))
         sizes[llmc.ACTIVATIONS] += 1
-        with self.assertRaisesRegex(configurations.Failure, "73347841 activations"):
+        with self.assertRaisesRegex(launch.Failure, "73347841 activations"):
             llmc.shape_of(sizes)
 
 
@@ -125,9 +125,9 @@ class Steps(Case):
         self.assertEqual(len(self.start(steps=2).steps(3)), 3)
 
     def test_a_single_step_is_a_failure(self):
-        with self.assertRaisesRegex(configurations.Failure, "ended after one step"):
+        with self.assertRaisesRegex(launch.Failure, "ended after one step"):
             self.start(steps=1).steps(1)
-        with self.assertRaisesRegex(configurations.Failure, "ended without a step"):
+        with self.assertRaisesRegex(launch.Failure, "ended without a step"):
             self.start(steps=0)
 
     def test_its_own_message_is_shown(self):
@@ -135,7 +135,7 @@ class Steps(Case):
         llmc.write_inputs(self.folder, BUILD, "tiny", 16)
         with open(os.path.join(self.folder, "gpt2_124M.bin"), "r+b") as file:
             file.write(b"none")
-        with self.assertRaisesRegex(configurations.Failure, "exit code 1: Bad magic model file"):
+        with self.assertRaisesRegex(launch.Failure, "exit code 1: Bad magic model file"):
             llmc.Peer(program.path, self.folder, 1, False)
 
     def test_it_ends_with_the_program_that_stopped_it(self):
@@ -168,8 +168,8 @@ class Rows(Case):
             @staticmethod
             def step(*_):
                 pass
-        effort = survey.Effort(2, 2, 1, survey.KINDS, 1)
-        return survey.Group(Options, peers.Row("tiny", batch, 16), "float32", effort,
+        effort = trainings.Effort(2, 2, 1, trainings.KINDS, 1)
+        return trainings.Group(Options, trainers.Row("tiny", batch, 16), "float32", effort,
                             lambda text: None).run(Progress)
 
     def test_the_faster_binding_is_kept(self):
@@ -181,13 +181,13 @@ class Rows(Case):
 
     def test_it_is_left_out_of_other_rows(self):
         program = self.make(batch=4)
-        self.assertIsNone(program.reason_to_leave_out(peers.Row("mini", 4, 16), "float32"))
+        self.assertIsNone(program.reason_to_leave_out(trainers.Row("mini", 4, 16), "float32"))
         self.assertIn("float32 only",
-                      program.reason_to_leave_out(peers.Row("tiny", 4, 16), "bf16"))
+                      program.reason_to_leave_out(trainers.Row("tiny", 4, 16), "bf16"))
         found = self.measure(program, 2)
         self.assertEqual((found["failures"], list(found["times_ms"])), ({}, ["libtrain"]))
         self.assertIn("  llm.c left out: it is compiled for batch 4 and length 16",
-                      table.group_lines(found))
+                      train_compare.group_lines(found))
 
     def test_a_program_that_is_not_there(self):
         done = subprocess.run([sys.executable, os.path.join(BENCH, "train-compare"), "--llmc",

@@ -10,8 +10,9 @@ import tap
 
 BENCH = sys.argv.pop(1)
 sys.path.insert(0, BENCH)
-from mpilayer import collbench, report  # noqa: E402
-from comparison.contenders import mpis  # noqa: E402
+from comparison import table  # noqa: E402
+from comparison.commands import mpi_layer as report  # noqa: E402
+from comparison.contenders import collbench, mpis  # noqa: E402
 
 
 def row(verb="allreduce", size=65536, new=10.0, own=10.0, rounds=7):
@@ -88,7 +89,7 @@ class Verdicts(unittest.TestCase):
         self.assertEqual(self.judged([unsure])[0], [])
 
     def test_the_table_shows_it(self):
-        lines = list(report.table_lines(report.judge_all(document([row(new=15.0)]))))
+        lines = list(table.lines(report.columns(), report.judge_all(document([row(new=15.0)]))))
         self.assertIn("with / collbench", lines[0])
         self.assertRegex(lines[-1], r"allreduce +64K +20.0 +15.0 +10.0 .* 1\.500 .*BEHIND$")
 

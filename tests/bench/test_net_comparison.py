@@ -20,10 +20,10 @@ BUILD = sys.argv.pop(2)
 BENCH = sys.argv.pop(1)
 ROOT = os.path.dirname(BENCH)
 sys.path.insert(0, BENCH)
-from comparison.contenders import collectives as configurations  # noqa: E402
-from comparison import figures, measure as one_host  # noqa: E402
-from netcomparison import command, hierarchy, measure, report  # noqa: E402
-from comparison.contenders import networks as contenders, hosts  # noqa: E402
+from comparison import figures, launch, sizes, table  # noqa: E402
+from comparison import progress as progresses  # noqa: E402
+from comparison.commands import compare_net  # noqa: E402
+from comparison.contenders import collectives, hierarchy, hosts, networks  # noqa: E402
 
 
 class NoHosts:
@@ -47,26 +47,26 @@ class NoHosts:
 
 
 def layout_of(count=2, per_host=2):
-    return contenders.Layout(NoHosts(), count, per_host)
+    return networks.Layout(NoHosts(), count, per_host)
 
 
-class Scripted(contenders.Contender):
+class Scripted(collectives.Contender):
     """Gives times in turn; a Failure is raised."""
 
     def __init__(self, name, *launches):
         super().__init__(name, ["launch"], ["program"])
         self.launches, self.checks = list(launches), []
 
-    def run_all(self, _runner, collectives, sizes, time_ms, checks):
+    def run(self, _runner, _collectives, _sizes, _time_ms, checks=None):
         self.checks.append(checks)
         found = self.launches.pop(0)
-        if isinstance(found, configurations.Failure):
+        if isinstance(found, launch.Failure):
             raise found
         return found
 
 
 def progress():
-    made = one_host.Progress(1)
+    made = progresses.Progress(1)
     made.shown, made.said = False, []
     made.say = made.said.append
     return made
@@ -74,9 +74,9 @@ def progress():
 
 class Commands(unittest.TestCase):
     def words(self, family, setting, layout):
-        made = {one.name: one for one in contenders.make(ROOT, "/build", layout, [family])}
+        made = {one.name: one for one in networks.make(ROOT, "/build", layout, [family])}
         one = made["%s/%s" % (family, setting)]
-        return " ".join(one.launch), one.environment
+        return " ".join(one.start), one.environment
 
     def test_launchers_know_hosts_and_agent(self):
         for family, setting, has in (
@@ -91,28 +91,28 @@ class Commands(unittest.TestCase):
         self.assertEqual(environment["GLOO_SOCKET_IFNAME"], "eth0")
 
     def test_more_ranks_than_cores_yield(self):
-        many = layout_of(3, len(configurations.own_cores()) + 1)
+        many = layout_of(3, len(launch.own_cores()) + 1)
         self.assertIn("mpi_yield_when_idle 1", self.words("openmpi", "tcp", many)[0])
         self.assertEqual(self.words("intelmpi", "tcp", many)[1]["I_MPI_THREAD_YIELD"], "2")
 
     def test_the_limit_gets_addresses_and_checks_nothing(self):
-        limit = contenders.make(ROOT, "/build", layout_of(3, 2), [])[-1]
+        limit = networks.make(ROOT, "/build", layout_of(3, 2), [])[-1]
         self.assertEqual(limit.environment["BENCH_ADDRESSES"], "10.0.0.1,10.0.0.2,10.0.0.3")
-        self.assertEqual(limit.line(["allreduce"], [4], 15, 1)[-2:], ["-c", "0"])
+        self.assertEqual(limit.command(["allreduce"], [4], 15, 1)[-2:], ["-c", "0"])
 
     def test_options(self):
-        self.assertEqual(command.layout_list("2x1,16x4"), [(2, 1), (16, 4)])
-        self.assertEqual(command.link_list("0,10"), [0, 10])
-        for parse, text in ((command.layout_list, "1x2"), (command.layout_list, "2"),
-                            (command.link_list, "fast"), (command.link_list, "-1")):
-            with self.assertRaises(command.argparse.ArgumentTypeError, msg=text):
+        self.assertEqual(compare_net.layout_list("2x1,16x4"), [(2, 1), (16, 4)])
+        self.assertEqual(compare_net.link_list("0,10"), [0, 10])
+        for parse, text in ((compare_net.layout_list, "1x2"), (compare_net.layout_list, "2"),
+                            (compare_net.link_list, "fast"), (compare_net.link_list, "-1")):
+            with self.assertRaises(compare_net.argparse.ArgumentTypeError, msg=text):
                 parse(text)
-        options = command.parse(ROOT, ["--quick"])
+        options = compare_net.parse(["--quick"])
         self.assertEqual((options.layouts, options.links, options.name), ([(2, 1), (2, 2)], [0],
                                                                           None))
-        full = command.parse(ROOT, [])
+        full = compare_net.parse([])
         self.assertEqual((full.links, full.name), ([0, 10, 1], "net"))
-        counts = [len(command.sizes_of(full, layout_of(2, 1), gbit)) for gbit in (0, 10, 1)]
+        counts = [len(compare_net.sizes_of(full, layout_of(2, 1), gbit)) for gbit in (0, 10, 1)]
         self.assertEqual(counts, sorted(counts, reverse=True))
 
 
@@ -123,52 +123,52 @@ class Launches(unittest.TestCase):
                   '{"collective":"alltoall","bytes":8,"wrong":0,"batch_us":[3]}\n'
                   '{"library":"sockets, spin"}\n'
                   '{"collective":"allreduce","bytes":4,"wrong":0,"batch_us":[2,1,3]}\n')
-        one = contenders.Contender("limit", ["launch"], ["limit_net"])
+        one = collectives.Contender("limit", ["launch"], ["limit_net"])
         lines = []
 
         def runner(line, _environment):
             lines.append(line)
             return output
-        self.assertEqual(one.run_all(runner, ["allreduce", "alltoall"], [4, 8], 15, 1),
+        self.assertEqual(one.run(runner, ["allreduce", "alltoall"], [4, 8], 15, 1),
                          {("allreduce", 4): 2, ("alltoall", 8): 3})
         self.assertEqual(lines[0][:5], ["launch", "limit_net", "allreduce,alltoall", "--sizes",
                                         "4,8"])
 
     def test_wrong_results_are_failures(self):
-        one = contenders.Contender("mpich/ofi", [], ["peer"])
+        one = collectives.Contender("mpich/ofi", [], ["peer"])
         for output in ('{"collective":"alltoall","bytes":8,"wrong":2,"batch_us":[3]}\n', ""):
-            with self.assertRaises(configurations.Failure):
-                one.run_all(lambda *_, text=output: text, ["alltoall"], [8], 15, 1)
+            with self.assertRaises(launch.Failure):
+                one.run(lambda *_, text=output: text, ["alltoall"], [8], 15, 1)
 
     def test_bytes_that_cross_the_network(self):
-        layout, one = layout_of(2, 1), contenders.Contender("mpich/ofi", [], ["peer"])
-        calls = measure.CHECK_CALLS + measure.CHECK_WARMUPS
+        layout, one = layout_of(2, 1), collectives.Contender("mpich/ofi", [], ["peer"])
+        calls = networks.CHECK_CALLS + networks.CHECK_WARMUPS
 
         def run_with(wire):
             def run(_command, _environment, _seconds):
                 NoHosts.counters = hosts.Traffic(NoHosts.counters.wire + wire * calls, 0)
                 return ""
-            return unittest.mock.patch.object(one_host, "run_command", run)
-        with run_with(2.01 * measure.CHECK_BYTES):
-            found = measure.check_traffic(layout, one)
-        self.assertAlmostEqual(found["wire"] / measure.CHECK_BYTES, 2.01)
-        with run_with(0.5 * measure.CHECK_BYTES), self.assertRaises(configurations.Failure):
-            measure.check_traffic(layout, one)
+            return unittest.mock.patch.object(launch, "run", run)
+        with run_with(2.01 * networks.CHECK_BYTES):
+            found = networks.check_traffic(layout, one)
+        self.assertAlmostEqual(found["wire"] / networks.CHECK_BYTES, 2.01)
+        with run_with(0.5 * networks.CHECK_BYTES), self.assertRaises(launch.Failure):
+            networks.check_traffic(layout, one)
 
 
 class Rounds(unittest.TestCase):
-    def survey(self, rounds, layout=None):
-        return measure.Survey(layout or layout_of(2, 1), 10, ["allreduce", "sendrecv"], [4, 4096],
-                              (rounds, 15))
+    def survey(self, running, rounds=2):
+        return compare_net.Survey(layout_of(2, 1), 10, ["allreduce", "sendrecv"], [4, 4096],
+                                  running, (rounds, 15))
 
     def test_rows_of_rounds(self):
-        survey = self.survey(2)
         key, other = ("allreduce", 4), ("allreduce", 4096)
         found = [Scripted("coll", {key: 1, other: 9}, {key: 3, other: 9}),
                  Scripted("mpich/ofi", {key: 5, other: 9}, {key: 5, other: 9}),
                  Scripted("mpich/ucx", {key: 50, other: 90}),
                  Scripted("limit", {key: 1, other: 8}, {key: 2, other: 8, ("alltoall", 4): 1})]
-        rows = survey.run(found, progress())
+        survey = self.survey(found)
+        rows = survey.run(progress())
         row = next(row for row in rows if (row["collective"], row["bytes"]) == key)
         self.assertEqual(row["times_us"], {"coll": [1, 3], "mpich/ofi": [5, 5], "mpich/ucx": [50]})
         self.assertEqual(row["limit"], {"socket_us": [1, 2]})
@@ -179,18 +179,19 @@ class Rounds(unittest.TestCase):
         self.assertAlmostEqual(figures.reached(row, "coll"), (1 + 2 / 3) / 2)
 
     def test_a_failure_ends_a_contender_alone(self):
-        survey, key = self.survey(2), ("allreduce", 4)
-        failure = configurations.Failure("no end")
+        key = ("allreduce", 4)
+        failure = launch.Failure("no end")
         failure.times = {key: 7}
         said = progress()
-        rows = survey.run([Scripted("coll", {key: 1}, {key: 1}), Scripted("gloo/tcp", failure)],
-                          said)
+        survey = self.survey([Scripted("coll", {key: 1}, {key: 1}), Scripted("gloo/tcp", failure)])
+        rows = survey.run(said)
         self.assertEqual(rows[0]["times_us"], {"coll": [1, 1], "gloo/tcp": [7]})
         self.assertIn("no end", survey.failures[0]["reason"])
         self.assertIn("2x1, 10 Gbit/s", said.said[0])
 
     def test_sizes_of_whole_elements(self):
-        survey = measure.Survey(layout_of(), 0, ["allreduce", "allgather", "sendrecv"], [4], (1, 9))
+        survey = compare_net.Survey(layout_of(), 0, ["allreduce", "allgather", "sendrecv"], [4], [],
+                                    (1, 9))
         self.assertEqual(list(survey.rows), [("allreduce", 4), ("allgather", 16)])
         self.assertEqual(survey.sizes, [4, 16])
 
@@ -202,13 +203,14 @@ def row(size=1 << 20, coll=(10,), peer=(20,), limit=(9,), **more):
 
 
 def document_of(rows, cells=()):
-    return {"rows": rows, "algorithms": list(cells), "began": "now", "revision": "r",
+    return {"tool": compare_net.NAME, "rows": rows, "algorithms": list(cells), "began": "now",
+            "revision": "r",
             "machine": {"processor": "P", "cores": 2, "caches": {}},
             "load": {"before": 0, "after": 1},
             "settings": {"rounds": 1, "collectives": ["allreduce"]},
             "contenders": {"coll": {"library": "libcoll 1"}, "openmpi/ucx": {"library": "O 5"}},
-            "traffic": [{"layout": "2x2", "contender": "coll", "wire": 2.5 * figures.MIB,
-                         "loopback": 0, "least": 2 * figures.MIB}]}
+            "traffic": [{"layout": "2x2", "contender": "coll", "wire": 2.5 * sizes.MIB,
+                         "loopback": 0, "least": 2 * sizes.MIB}]}
 
 
 CELL = {"hosts": 2, "per_host": 2, "gbit": 1, "bytes": 65536, "chosen": "torus2d", "algorithms": {
@@ -228,10 +230,10 @@ class Texts(unittest.TestCase):
 
     def test_text(self):
         rows = [row(), row(size=64, coll=[40]), row(size=64, per_host=1, ranks=2, gbit=0)]
-        text = report.text_of(document_of(rows, [CELL]))
+        text = compare_net.text_of(document_of(rows, [CELL]))
         for words in ("allreduce, 2x2, 10 Gbit/s", "allreduce, 2x1, unshaped", "Open MPI, ucx",
                       "2 of 3 rows level with the best peer", "1 of 1 rows of 1 MiB and more",
-                      "libcoll 1, O 5", "0.50x", "coll                2.50      2.00      0.00"):
+                      "libcoll 1, O 5", "0.50x", "2x2    coll        2.50      2.00      0.00"):
             self.assertIn(words, text)
 
     def test_documents_are_merged(self):
@@ -243,21 +245,21 @@ class Texts(unittest.TestCase):
             for path, document in zip(paths, (first, again)):
                 with open(path, "w", encoding="utf-8") as file:
                     json.dump(document, file)
-            merged = command.read_documents(paths)
+            merged = compare_net.read_documents(paths)
         self.assertEqual([(one["gbit"], one["times_us"]["coll"]) for one in merged["rows"]],
                          [(0, [10]), (10, [10])])
         self.assertEqual((len(merged["algorithms"]), len(merged["traffic"])), (1, 1))
         self.assertEqual(merged["failures"], [{"contender": "gloo/tcp"}])
-        self.assertIn("later, revision r", report.text_of(merged))
+        self.assertIn("later, revision r", compare_net.text_of(merged))
 
     def test_algorithms(self):
-        words = hierarchy.line(CELL).split()
+        words = list(table.lines(compare_net.algorithm_columns(), [CELL]))[-1].split()
         self.assertEqual(words, ["2x2", "1", "Gbit/s", "64", "KiB", "4.00", "6.00", "2.00", "3.00",
                                  "2.00", "torus2d", "1.00", "3.30", "1.10"])
 
     def test_plot(self):
         document = document_of([row(), row(size=64), row(size=64, gbit=0), row(gbit=0)])
-        tree = xml.etree.ElementTree.fromstring(report.draw(document))
+        tree = xml.etree.ElementTree.fromstring(compare_net.draw(document))
         texts = ["".join(one.itertext()) for one in tree.iter() if one.tag.endswith("text")]
         self.assertIn("2x2, 10 Gbit/s", texts)
         self.assertIn("2x2, unshaped", texts)
@@ -280,12 +282,13 @@ class Namespaces(unittest.TestCase):
     def test_a_measurement(self):
         with real_hosts(2) as made:
             for per_host in (1, 2):
-                layout = contenders.Layout(made, 2, per_host)
-                ours, limit = contenders.make(ROOT, BUILD, layout, [])
-                found = measure.check_traffic(layout, ours)
-                self.assertLess(found["loopback"], measure.CHECK_BYTES / 10)
-                survey = measure.Survey(layout, 0, ["allreduce", "alltoall"], [4, 65536], (1, 5))
-                rows = survey.run([ours, limit], progress())
+                layout = networks.Layout(made, 2, per_host)
+                ours, limit = networks.make(ROOT, BUILD, layout, [])
+                found = networks.check_traffic(layout, ours)
+                self.assertLess(found["loopback"], networks.CHECK_BYTES / 10)
+                survey = compare_net.Survey(layout, 0, ["allreduce", "alltoall"], [4, 65536],
+                                            [ours, limit], (1, 5))
+                rows = survey.run(progress())
                 self.assertEqual((len(rows), survey.failures), (4, []))
                 for one in rows:
                     self.assertGreater(figures.time_us(one, "coll"), 0)
@@ -293,14 +296,14 @@ class Namespaces(unittest.TestCase):
 
     def test_shaped_links_are_slow(self):
         with real_hosts(2) as made:
-            layout = contenders.Layout(made, 2, 1)
-            ours, _ = contenders.make(ROOT, BUILD, layout, [])
-            survey = measure.Survey(layout, 1, ["sendrecv"], [4 << 20], (1, 5))
-            time_us = survey.run([ours], progress())[0]["times_us"]["coll"][0]
+            layout = networks.Layout(made, 2, 1)
+            ours, _ = networks.make(ROOT, BUILD, layout, [])
+            survey = compare_net.Survey(layout, 1, ["sendrecv"], [4 << 20], [ours], (1, 5))
+            time_us = survey.run(progress())[0]["times_us"]["coll"][0]
             shaped_us = (4 << 20) * 8e-3
             tap.figure("4 MiB by 1 Gbit/s: %.0f us, of bytes alone %.0f us" % (time_us, shaped_us))
             self.assertGreater(time_us, 0.4 * shaped_us)  # an unshaped link is faster
-            rows = hierarchy.Comparison(ROOT, BUILD, contenders.Layout(made, 2, 2), 1,
+            rows = hierarchy.Comparison(ROOT, BUILD, networks.Layout(made, 2, 2), 1,
                                         [1 << 20]).predict()
             chosen = rows[0]["algorithms"][rows[0]["chosen"]]["predicted_us"]
             self.assertGreater(chosen, 0.4 * (1 << 20) * 8e-3)

@@ -14,8 +14,8 @@ import tap
 
 sys.path.insert(0, sys.argv.pop(1))
 BUILD = sys.argv.pop(1)
-from pacing import measure, table  # noqa: E402
-from comparison.contenders import topologies  # noqa: E402
+from comparison.commands import paced as table  # noqa: E402
+from comparison.contenders import algorithms, topologies  # noqa: E402
 
 
 def cell(chosen, **times):
@@ -68,7 +68,7 @@ class Links(unittest.TestCase):
 
     def test_order_of_two_algorithms(self):
         """Doubling has fewer steps, the two-way ring moves less over the busiest link."""
-        pair = measure.Pair(BUILD, ("torus", self.files["torus"], 16), "allgather",
+        pair = algorithms.Pair(BUILD, ("torus", self.files["torus"], 16), "allgather",
                             [1024, 65536], 3)
         for found in pair.cells():
             size, names = found["bytes"], ["doubling", "biring"]

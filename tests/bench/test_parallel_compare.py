@@ -17,11 +17,13 @@ import tap
 
 BENCH, BUILD = sys.argv.pop(1), sys.argv.pop(1)
 sys.path.insert(0, BENCH)
-from comparison.contenders import collectives as configurations  # noqa: E402
-from comparison.contenders import checkpoint, layouts  # noqa: E402
-from parallelcomparison import gradients, overlap  # noqa: E402
-from parallelcomparison import plot, survey, table  # noqa: E402
-from comparison.contenders import trainers as peers  # noqa: E402
+from comparison import launch  # noqa: E402
+from comparison.commands import gradient_compare as gradients  # noqa: E402
+from comparison.commands import overlap_compare as overlap  # noqa: E402
+from comparison.commands import parallel_compare as table  # noqa: E402
+from comparison.contenders import checkpoint, first_step, launches, layouts  # noqa: E402
+from comparison.contenders import trainers  # noqa: E402
+from comparison.plots import bars  # noqa: E402
 
 # Takes 1000 ms per step, with --ddp half of that; bound threads take 100 ms less.
 CLAIMS = """
@@ -49,7 +51,7 @@ def group(attainable, **speeds):
     speeds = {name.replace("_", " "): values for name, values in speeds.items()}
     ours = [name for name in speeds if not name.startswith("PyTorch")]
     return {"model": "mini:16x256", "parameters": 3300000,
-            "layouts": {name: survey.ROWS[name] for name in ours},
+            "layouts": {name: table.ROWS[name] for name in ours},
             "attainable": {name: attainable.get(name, 1.0) for name in ours},
             "tokens_per_s": speeds, "failures": {}, "left_out": {}}
 
@@ -57,7 +59,7 @@ def group(attainable, **speeds):
 class Figures(unittest.TestCase):
     def test_ratios_are_to_the_better_reference(self):
         one = group({}, one_rank=[100, 300, 200], dp2=[50, 150, 100], tp2=[90, 270, 180])
-        self.assertEqual(table.reference(one), survey.ONE_RANK)
+        self.assertEqual(table.reference(one), table.ONE_RANK)
         self.assertAlmostEqual(table.judge(one, "tp2").ratio.median, 0.9)
         self.assertAlmostEqual(table.judge(one, "dp2").ratio.median, 0.5)
 
@@ -65,7 +67,7 @@ class Figures(unittest.TestCase):
         one = group({"pp2 1f1b": 8 / 9}, one_rank=[1000], dp2=[900], pp2_1f1b=[756], tp2=[849])
         self.assertTrue(table.judge(one, "pp2 1f1b").passes)
         self.assertFalse(table.judge(one, "tp2").passes)
-        self.assertTrue(table.judge(one, survey.ONE_RANK).passes)
+        self.assertTrue(table.judge(one, table.ONE_RANK).passes)
         self.assertFalse(table.passes(one))
         self.assertIn("MISSES", "\n".join(table.lines([one])))
 
@@ -84,11 +86,11 @@ class Figures(unittest.TestCase):
         self.assertEqual(table.judgements(one)[-1].name, "PyTorch")
 
     def test_the_plot_is_a_bar_per_row(self):
-        drawn = plot.draw([group({}, one_rank=[100], dp2=[50], PyTorch=[10])], ["a < b"])
+        drawn = table.draw([group({}, one_rank=[100], dp2=[50], PyTorch=[10])], ["a < b"])
         root = xml.etree.ElementTree.fromstring(drawn)
-        bars = [float(e.get("width")) for e in root.iter("{http://www.w3.org/2000/svg}rect")
-                if e.get("height") == str(plot.BAR_HEIGHT)]
-        self.assertEqual(bars, [plot.BAR_WIDTH, plot.BAR_WIDTH / 2, plot.BAR_WIDTH / 10])
+        widths = [float(e.get("width")) for e in root.iter("{http://www.w3.org/2000/svg}rect")
+                if e.get("height") == str(bars.BAR_HEIGHT)]
+        self.assertEqual(widths, [bars.BAR_WIDTH, bars.BAR_WIDTH / 2, bars.BAR_WIDTH / 10])
 
 
 class Layouts(unittest.TestCase):
@@ -103,12 +105,13 @@ class Layouts(unittest.TestCase):
 
     def test_the_bubble_is_that_of_the_schedule(self):
         for name, left in (("pp2 1f1b", 8 / 9), ("pp2 zb-h1", 24 / 25), ("tp2", 1)):
-            layout = layouts.parse(name, survey.ROWS[name])
+            layout = layouts.parse(name, table.ROWS[name])
             self.assertAlmostEqual(layouts.attainable(BUILD, layout), left)
 
     def test_one_that_does_not_fit_is_named(self):
-        with self.assertRaisesRegex(configurations.Failure, "4 attention heads"):
-            layouts.run(BUILD, layouts.parse("tp3", "3x1 --tp 3"), ["--data", BENCH])
+        with self.assertRaisesRegex(launch.Failure, "4 attention heads"):
+            layouts.run(layouts.command(BUILD, layouts.parse("tp3", "3x1 --tp 3"),
+                                        ["--data", BENCH]))
 
 
 class Runs(unittest.TestCase):
@@ -140,19 +143,19 @@ class Runs(unittest.TestCase):
         class Options:
             python, build, torch_program = [sys.executable], BUILD, program
             data = os.path.dirname(BENCH) + "/docs"
-            rows = {survey.ONE_RANK: survey.ROWS[survey.ONE_RANK], "tp3": "3x1 --tp 3"}
+            rows = {table.ONE_RANK: table.ROWS[table.ONE_RANK], "tp3": "3x1 --tp 3"}
 
         class Progress:
             @staticmethod
             def step(*_):
                 pass
-        found = survey.Group(Options, peers.Row("tiny", 2, 16), survey.Effort(1, 0.2, False, 1),
-                             lambda text: None).run(Progress)
+        found = launches.Group(Options, trainers.Row("tiny", 2, 16),
+                               launches.Effort(1, 0.2, False, 1), lambda text: None).run(Progress)
         self.assertEqual(list(found["failures"]), ["tp3"], found["failures"])
         self.assertIn("4 attention heads", found["failures"]["tp3"])
         speeds = found["tokens_per_s"]
         self.assertEqual(list(sorted(speeds)),
-                         ["PyTorch 9.9, DDP2", "PyTorch 9.9, one rank", survey.ONE_RANK])
+                         ["PyTorch 9.9, DDP2", "PyTorch 9.9, one rank", table.ONE_RANK])
         self.assertAlmostEqual(speeds["PyTorch 9.9, one rank"][0], 32 / 0.9)
         self.assertAlmostEqual(speeds["PyTorch 9.9, DDP2"][0], 32 / 0.4)
 
@@ -215,11 +218,11 @@ class Gradients(unittest.TestCase):
         self.check_same_step("1x1" + experts, "2x1 --dp 2 --ep 2" + experts)
 
     def check_same_step(self, *texts):
-        gradients.write_corpus(self.folder, SIZES, 4, 1)
+        first_step.write_corpus(self.folder, SIZES, 4, 1)
         saved = []
         for text in texts:
             path = os.path.join(self.folder, "a.ckpt")
-            gradients.take_step(BUILD, layouts.parse(text, text), self.folder, SIZES, 4, path)
+            first_step.take_step(BUILD, layouts.parse(text, text), self.folder, SIZES, 4, path)
             saved.append(checkpoint.read(path))
         self.assertEqual(saved[0].position["step"], 1)
         self.assertEqual(saved[0].parameters, saved[1].parameters)
@@ -231,7 +234,7 @@ class Gradients(unittest.TestCase):
 
     def test_other_files_are_rejected(self):
         path = os.path.join(self.folder, "a")
-        gradients.write_shard(path, [1] * 100)
+        first_step.write_shard(path, [1] * 100)
         with self.assertRaisesRegex(ValueError, "is no checkpoint"):
             checkpoint.read(path)
 

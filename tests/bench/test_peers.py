@@ -17,7 +17,7 @@ import tap
 
 BENCH = sys.argv.pop(1)
 sys.path.insert(0, BENCH)
-from comparison.contenders import collectives as configurations, peers  # noqa: E402
+from comparison.contenders import collectives, peers  # noqa: E402
 
 with open(os.path.join(BENCH, "peers", "requirements.txt"), encoding="utf-8") as file:
     PINNED = dict(re.findall(r"^([\w-]+)==([\w.]+)$", file.read(), re.MULTILINE))
@@ -122,11 +122,12 @@ class Starting(unittest.TestCase):
             self.assertEqual(":OVERSUBSCRIBE" in words, oversubscribed)
 
     def test_every_configuration_is_pinned_and_named(self):
-        found = configurations.make("root", "b", 2, ["coll"], list(peers.FAMILIES), True)
+        found = collectives.make("root", "b", 2, ["coll"], list(peers.FAMILIES), True)
+        self.assertEqual(found.pop().name, collectives.LIMIT)
         self.assertEqual(found[0].name, "coll")
         self.assertEqual({made.name.split("/")[0] for made in found[1:]}, set(peers.FAMILIES))
         for made in found:
-            command = made.command("allreduce", [4], 30)
+            command = made.command(["allreduce"], [4], 30)
             self.assertLess(command.index("root/bench/peers/pin"), command.index("allreduce"))
 
 

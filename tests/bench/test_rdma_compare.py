@@ -9,7 +9,7 @@ import unittest
 import tap
 
 sys.path.insert(0, sys.argv.pop(1))
-from rdmacomparison import table  # noqa: E402
+from comparison.commands import rdma_compare as table  # noqa: E402
 
 PRINTED = """1 perftest write 1048576 9e6
 1 perftest send 1048576 8e6
@@ -50,7 +50,9 @@ class Table(unittest.TestCase):
             table.rows_of("Couldn't listen to port 18515")
 
     def test_all_rows_are_shown(self):
-        shown = "\n".join(table.lines([self.bandwidth, self.latency]))
+        shown = table.text_of({
+            "rows": [self.bandwidth, self.latency], "began": "now", "load": {"before": 0},
+            "machine": {"processor": "P", "cores": 2, "caches": {}}, "settings": {"rounds": 3}})
         self.assertIn("8.50", shown)
         self.assertIn("2500.00", shown)
 

@@ -17,9 +17,11 @@ import tap
 
 BENCH, BUILD = sys.argv.pop(1), sys.argv.pop(1)
 sys.path.insert(0, BENCH)
-from comparison.contenders import collectives as configurations  # noqa: E402
-from traincomparison import accuracy, losses, plot, survey, table  # noqa: E402
-from comparison.contenders import trainers as peers  # noqa: E402
+from comparison import launch  # noqa: E402
+from comparison.commands import loss_compare as losses, op_accuracy as accuracy  # noqa: E402
+from comparison.commands import train_compare as table  # noqa: E402
+from comparison.contenders import trainers, trainings  # noqa: E402
+from comparison.plots import bars  # noqa: E402
 
 # Takes 1000 ms per step, 500 ms with --compile; bound threads take 100 ms less. Fails in fp16,
 # and says that it has no bf16-pure when it compiles.
@@ -55,18 +57,21 @@ class Figures(unittest.TestCase):
         self.assertEqual(table.best_peer(one), "fast")
 
     def test_the_plot_is_a_bar_per_program(self):
-        drawn = plot.draw([group(libtrain=[100], peer=[150])], ["a < b"])
+        drawn = table.draw({
+            "groups": [group(libtrain=[100], peer=[150])], "began": "a < b", "revision": "r",
+            "load": {"before": 0}, "machine": {"processor": "P", "cores": 2, "caches": {}},
+            "settings": {"threads": 2, "steps": 3, "seed": 1}})
         root = xml.etree.ElementTree.fromstring(drawn)
-        bars = [float(e.get("width")) for e in root.iter("{http://www.w3.org/2000/svg}rect")
-                if e.get("height") == str(plot.BAR_HEIGHT)]
-        self.assertEqual(len(bars), 2)
-        self.assertAlmostEqual(bars[1] / bars[0], 1.5)
+        widths = [float(e.get("width")) for e in root.iter("{http://www.w3.org/2000/svg}rect")
+                if e.get("height") == str(bars.BAR_HEIGHT)]
+        self.assertEqual(len(widths), 2)
+        self.assertAlmostEqual(widths[1] / widths[0], 1.5)
 
     def test_rows(self):
-        self.assertEqual(peers.parse_row("gpt2:8x256"), ("gpt2", 8, 256))
+        self.assertEqual(trainers.parse_row("gpt2:8x256"), ("gpt2", 8, 256))
         for text in ("gpt2", "gpt2:8", ":8x256", "gpt2:8x", "gpt2:axb"):
             with self.assertRaises(ValueError):
-                peers.parse_row(text)
+                trainers.parse_row(text)
 
     def test_losses_differ_relatively(self):
         self.assertAlmostEqual(losses.distance([4.0, 2.2], [4.0, 2.0]), 0.1)
@@ -87,21 +92,21 @@ class Figures(unittest.TestCase):
 
 class Programs(unittest.TestCase):
     def test_one_that_ends_is_a_failure_with_its_message(self):
-        with self.assertRaisesRegex(configurations.Failure, "exit code 3: what happened"):
-            peers.Peer([sys.executable, "-c", "import sys; print('what happened', file=sys.stderr);"
-                        "sys.exit(3)"])
+        with self.assertRaisesRegex(launch.Failure, "exit code 3: what happened"):
+            trainers.Peer([sys.executable, "-c", "import sys; "
+                           "print('what happened', file=sys.stderr); sys.exit(3)"])
 
     def test_step_answers(self):
-        peer = peers.start_libtrain(BUILD, peers.Row("tiny", 2, 16), "float32", 1)
+        peer = trainers.start_libtrain(BUILD, trainers.Row("tiny", 2, 16), "float32", 1)
         self.addCleanup(peer.close)
         self.assertEqual(peer.setup["config"]["context"], 16)
         self.assertEqual(len(peer.steps(3)), 3)
         self.assertGreater(peer.limit(), 0)
 
     def test_one_that_ends_between_requests(self):
-        peer = peers.start_libtrain(BUILD, peers.Row("tiny", 2, 16), "float32", 1)
+        peer = trainers.start_libtrain(BUILD, trainers.Row("tiny", 2, 16), "float32", 1)
         self.addCleanup(peer.close)
-        with self.assertRaisesRegex(configurations.Failure, "unknown request"):
+        with self.assertRaisesRegex(launch.Failure, "unknown request"):
             peer.ask("dance")
 
 
@@ -118,13 +123,13 @@ class Runs(unittest.TestCase):
         class Options:
             python, build, torch_program = [sys.executable], BUILD, self.program
             llmc = None
-        effort = survey.Effort(2, 1, 1, survey.KINDS, 1)
+        effort = trainings.Effort(2, 1, 1, trainings.KINDS, 1)
 
         class Progress:
             @staticmethod
             def step(*_):
                 pass
-        return survey.Group(Options, peers.Row("tiny", 2, 16), precision, effort,
+        return trainings.Group(Options, trainers.Row("tiny", 2, 16), precision, effort,
                             lambda text: None).run(Progress)
 
     def test_the_faster_binding_is_kept(self):
@@ -137,9 +142,9 @@ class Runs(unittest.TestCase):
         self.assertEqual(len(found["limit_ms"]), 2)
 
     def test_a_peer_that_fails_is_named(self):
-        with self.assertRaisesRegex(configurations.Failure, "no fp16 here"):
-            peers.start_torch(sys.executable, self.program, {"vocabulary": 256},
-                              peers.Row("tiny", 2, 16), "fp16", False, 1, True)
+        with self.assertRaisesRegex(launch.Failure, "no fp16 here"):
+            trainers.start_torch(sys.executable, self.program, {"vocabulary": 256},
+                              trainers.Row("tiny", 2, 16), "fp16", False, 1, True)
 
     def test_a_peer_that_lacks_something_is_left_out(self):
         found = self.measure("bf16-pure")

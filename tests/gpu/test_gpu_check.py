@@ -3,6 +3,8 @@ it on the virtual GPUs. Prints TAP.
 
     test_gpu_check.py SOURCE-FOLDER BUILD-FOLDER
 """
+import importlib.machinery
+import importlib.util
 import json
 import os
 import shutil
@@ -16,8 +18,8 @@ SOURCE, BUILD = (os.path.abspath(sys.argv.pop(1)) for _ in range(2))
 sys.dont_write_bytecode = True
 sys.path[:0] = [os.path.join(SOURCE, "tests", "bench"), os.path.join(SOURCE, "bench")]
 import tap  # noqa: E402
+from comparison.contenders import gpu_steps as steps, gpu_times as speed  # noqa: E402
 from comparison.contenders import gpus as machines  # noqa: E402
-from gpucheck import plot, speed, steps  # noqa: E402
 
 TOOL = os.path.join(SOURCE, "tools", "gpu-check")
 
@@ -133,14 +135,29 @@ class Fakes(unittest.TestCase):
         self.assertEqual(times.rows, {})
         self.assertIn("share GPU 0", times.notes[0])
 
+def load_tool():
+    """tools/gpu-check as a module."""
+    loader = importlib.machinery.SourceFileLoader("gpu_check", TOOL)
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("gpu_check", loader))
+    loader.exec_module(module)
+    return module
+
+
+class Shown(unittest.TestCase):
+    ROWS = [{"setting": "2 threads on one GPU", "collective": "allreduce", "bytes": size,
+             "coll_us": size / 10, "nccl_us": size / 5, "limit_us": size / 20}
+            for size in (8, 64, 8192)]
+
     def test_a_drawing(self):
-        rows = [{"setting": "2 threads on one GPU", "collective": "allreduce", "bytes": size,
-                 "coll_us": size / 10, "nccl_us": size / 5, "limit_us": size / 20}
-                for size in (8, 64, 512)]
-        text = plot.svg(rows, "title", "a < b")
-        self.assertEqual(text.count("<polyline"), 2)
+        text = load_tool().draw({"revision": "a < b", "speed": {"rows": self.ROWS, "nccl": "N"}})
+        self.assertEqual(text.count("<polyline"), 3)
         self.assertIn("a &lt; b", text)
-        self.assertEqual(plot.svg([], "", ""), "")
+        self.assertIsNone(load_tool().draw({"revision": "", "speed": {"rows": [], "nccl": ""}}))
+
+    def test_the_table_has_a_line_per_setting_and_collective(self):
+        lines = list(load_tool().speed_lines(self.ROWS))
+        self.assertEqual(lines[0].split(), ["times", "in", "us", "8", "B", "8", "KiB"])
+        self.assertRegex(lines[1], r"^2 threads on one GPU  allreduce  0\.800 2x .* 819\.2 2x ")
 
 
 class Tool(unittest.TestCase):

@@ -14,6 +14,8 @@ import subprocess
 import tempfile
 import time
 
+from comparison.launch import Trouble
+
 COMMITS_KEPT = 20
 PROGRAMS = (os.path.join("bench", "collbench"), os.path.join("tools", "collrun"))
 LIBRARY_FOLDER = "libcoll"
@@ -22,10 +24,6 @@ LOG_LINES_SHOWN = 15
 
 # named: as the user did. commit, subject: "" of a build folder. notes: what is odd about it.
 Build = collections.namedtuple("Build", "named folder commit subject notes")
-
-
-class Trouble(Exception):
-    """A build that cannot be had; the text says why and what to do."""
 
 
 def output_of(command, folder):

@@ -1,132 +1,137 @@
-"""The measured configurations: libcoll with each kind of memory, and each peer with a few
-documented settings; every row uses the best setting of a peer. A configuration makes a command
-line from (collective, sizes, time) and parses times from the output."""
+"""Libraries whose collectives are timed on one machine: libcoll with each kind of memory, each peer
+with a few documented settings, and the limit. A contender makes a command line from (collectives,
+sizes, time) and parses times from the output."""
+import contextlib
 import json
 import os
 import statistics
 import tempfile
 
-from comparison import figures
+from comparison import figures, launch
 from comparison.contenders import peers
 
-RANK_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR",
-                  "MASTER_PORT", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
-
 ITERATIONS_MAX = 20000
+LIMIT = "limit"
 
 
-class Configuration:
-    """name: "coll", "malloc" or "family/setting". command() returns an argv; `environment` is added
-    to that of this process."""
+class Contender:
+    """name: "coll", "malloc", "family/setting" or LIMIT. `environment` is added to that of this
+    process."""
 
-    def __init__(self, name, launch, program, environment=None, arguments=()):
+    def __init__(self, name, start, program, environment=None, arguments=()):
         self.name = name
-        self.launch, self.program = launch, list(program)
+        self.start, self.program = list(start), list(program)
         self.environment = environment or {}
         self.arguments = list(arguments)
         self.library = None  # name and version that the program prints, once it has run
 
-    def command(self, collective, sizes, time_ms):
-        line = [*self.launch, *self.program, collective, "--sizes", ",".join(map(str, sizes)),
-                "-n", str(ITERATIONS_MAX), "--time-ms", str(time_ms)]
-        return line + self.arguments
+    def command(self, collectives, sizes, time_ms, checks=None):
+        """checks: of the results of each row; None: as many as the program makes by itself."""
+        return [*self.start, *self.program, ",".join(collectives), "--sizes",
+                ",".join(map(str, sizes)), "-n", str(ITERATIONS_MAX), "--time-ms", str(time_ms),
+                *self.arguments, *(["-c", str(checks)] if checks is not None else [])]
 
     def describe(self):
         """Without the folders of the machine."""
         def short(word):
             return os.path.basename(word) if os.path.isabs(word) else word
-        return {"command": [short(word) for word in self.launch + self.program + self.arguments],
+        return {"command": [short(word) for word in self.start + self.program + self.arguments],
                 "environment": {name: short(value) for name, value in self.environment.items()},
                 "library": self.library}
 
-    def read_line(self, record):
-        """{bytes: (us, wrong)} of a line that a peer prints."""
-        if "library" in record:
-            self.library = " ".join(record["library"].replace("Version: ", "").split())
-            return {}
-        return {record["bytes"]: (statistics.median(record["batch_us"]), record["wrong"])}
+    @contextlib.contextmanager
+    def prepared(self):
+        """Yields the environment of a launch."""
+        yield self.environment
 
-    def run(self, runner, collective, sizes, time_ms):
-        """{bytes: us}. Raises Failure if the command fails or a result is wrong."""
+    def outcomes(self, output):
+        """{(collective, bytes): (us, wrong)}. Of several lines about a call the fastest one counts:
+        limit_net tries variants."""
+        found = {}
+        for record in launch.json_lines(output):
+            if "library" in record:
+                self.library = " ".join(record["library"].replace("Version: ", "").split())
+                continue
+            key, us = (record["collective"], record["bytes"]), statistics.median(record["batch_us"])
+            before = found.get(key, (us, 0))
+            found[key] = min(us, before[0]), max(record["wrong"], before[1])
+        return found
+
+    def launch(self, runner, collectives, sizes, time_ms, checks):
+        """What outcomes() returns."""
+        with self.prepared() as environment:
+            return self.outcomes(runner(self.command(collectives, sizes, time_ms, checks),
+                                        environment))
+
+    def run(self, runner, collectives, sizes, time_ms, checks=None):
+        """{(collective, bytes): us}. Raises Failure if the command fails or a result is wrong."""
         try:
-            output = runner(self.command(collective, sizes, time_ms), self.environment)
-        except Failure as failure:
-            failure.times = {size: time for size, (time, wrong) in
-                             self.read_lines(failure.output).items() if not wrong}
+            found = self.launch(runner, collectives, sizes, time_ms, checks)
+        except launch.Failure as failure:
+            failure.times = right(self.outcomes(failure.output))
             raise
-        return checked(self.read_lines(output), sizes)
-
-    def read_lines(self, output):
-        times = {}
-        for line in output.splitlines():
-            if line.startswith("{") and line.endswith("}"):
-                times.update(self.read_line(json.loads(line)))
-        return times
-
-
-class Failure(Exception):
-    """A command failed. The text is the reason; `output` and `errors`: what it printed; `times`:
-    what it measured before."""
-
-    def __init__(self, reason, output="", errors=""):
-        super().__init__(reason)
-        self.output, self.errors, self.times = output, errors, {}
-
-
-def checked(times, sizes):
-    if sorted(times) != sorted(sizes):
-        raise Failure("measured %s bytes instead of %s" % (sorted(times), sorted(sizes)))
-    for size, (_, wrong) in times.items():
+        wrong = [(count, *key) for key, (_, count) in found.items() if count]
         if wrong:
-            raise Failure("%d wrong elements at %d bytes" % (wrong, size))
-    return {size: time for size, (time, _) in times.items()}
+            raise launch.Failure("%d wrong elements in %s of %d bytes" % wrong[0])
+        if not found:
+            raise launch.Failure("measured nothing")
+        return right(found)
 
 
-class Ours(Configuration):
-    """libcoll, measured by collbench, which writes a JSON file. Each launch measures the costs by
+class Ours(Contender):
+    """libcoll, whose times are in a file that rank 0 writes. Each launch measures the costs by
     which the library chooses algorithms: the host may have moved the cores since an earlier one
     stored its costs in the cache folder."""
 
-    def run(self, runner, collective, sizes, time_ms):
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "rows.json")
-            line = self.command(collective, sizes, time_ms) + ["--json", path]
-            runner(line, dict(self.environment, XDG_CACHE_HOME=folder))
-            with open(path, encoding="utf-8") as file:
-                document = json.load(file)
+    def launch(self, runner, collectives, sizes, time_ms, checks):
+        document = launch.run_json(self.command(collectives, sizes, time_ms, checks),
+                                   self.environment, runner, fresh_costs=True)
         self.library = "libcoll " + document["libcoll"]
-        return checked({row["bytes"]: (row["out_of_place"]["time_us"],
-                                       row["out_of_place"]["wrong"])
-                        for row in document["rows"]}, sizes)
+        return {(row["collective"], row["bytes"]): (row["out_of_place"]["time_us"],
+                                                    row["out_of_place"]["wrong"])
+                for row in document["rows"]}
 
 
-class Gloo(Configuration):
-    """Gloo. Its ranks find each other through a file in a folder, which must be empty."""
+class Gloo(Contender):
+    """Its ranks find each other through a file in a folder, which must be empty."""
 
-    def run(self, runner, collective, sizes, time_ms):
+    @contextlib.contextmanager
+    def prepared(self):
         with tempfile.TemporaryDirectory() as folder:
-            self.environment = dict(self.environment, GLOO_STORE=folder)
-            try:
-                return super().run(runner, collective, sizes, time_ms)
-            finally:
-                del self.environment["GLOO_STORE"]
+            yield dict(self.environment, GLOO_STORE=folder)
 
 
-def own_cores():
-    """One processor of each core that this process may use."""
-    cores, seen = [], set()
-    for cpu in sorted(os.sched_getaffinity(0)):
-        path = "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list" % cpu
+class Limit:
+    """bench/limit, whose times have several parts: {"barrier_us", "round_trip_us", "one_way_us",
+    "mapped_us", "staged_us", "crossing_us"}; some calls lack crossing_us (see figures)."""
+
+    name = LIMIT
+
+    def __init__(self, build, ranks):
+        self.start = [os.path.join(build, "bench", "limit"), "-n", str(ranks), "--cpus",
+                      ",".join(map(str, launch.own_cores()[:ranks]))]
+
+    def command(self, collective, sizes):
+        return [*self.start, "--sizes", ",".join(map(str, sizes)), collective]
+
+    def run(self, runner, collectives, sizes, _time_ms=None, _checks=None):
+        """{(collective, bytes): {part: us}}. Tries once more, in case the machine stalled."""
+        command = self.command(collectives[0], sizes)
         try:
-            with open(path, encoding="ascii") as file:
-                siblings = file.read().strip()
-        except OSError:
-            siblings = str(cpu)
-        if siblings not in seen:
-            seen.add(siblings)
-            cores.append(cpu)
-    return cores
+            found = json.loads(runner(command, {}))
+        except launch.Failure:
+            found = json.loads(runner(command, {}))
+        flags = {name: time for name, time in found.items() if name.endswith("_us")}
+        return {(collectives[0], moves.pop("bytes")): dict(moves, **flags)
+                for moves in found["moves"]}
 
+
+def right(outcomes):
+    """Calls of no bytes are of no interest."""
+    return {key: time for key, (time, wrong) in outcomes.items() if not wrong and key[1] > 0}
+
+
+# ---- all of them ---------------------------------------------------------------------------------
 
 def placements(ranks, cores):
     """{suffix of a setting: argument of `pin`}. With enough cores, one core per rank. With
@@ -141,43 +146,34 @@ def placements(ranks, cores):
 
 
 def make(root, build, ranks, memories, families, quick):
-    """All configurations, libcoll first, with the binding of collrun; peers also unbound."""
+    """libcoll first, with the binding of collrun, then the peers, also unbound, and the limit."""
     made = []
-    for suffix, cpus in placements(ranks, own_cores()).items():
+    for suffix, cpus in placements(ranks, launch.own_cores()).items():
         pin = [os.path.join(root, "bench", "peers", "pin"), cpus]
         if not suffix:
-            made += make_ours(build, ranks, memories, pin)
+            start = launch.collrun(build, ranks, "--bind", "none", *pin)
+            made += [Ours(memory, start, launch.collbench(build),
+                          arguments=["--mem", memory, "--place", "out"]) for memory in memories]
         for family in families:
             made += make_peer(root, build, ranks, family, quick, pin, suffix)
-    return made
-
-
-def make_ours(build, ranks, memories, pin):
-    launch = [os.path.join(build, "tools", "collrun"), "-n", str(ranks), "--bind", "none", *pin]
-    program = [os.path.join(build, "bench", "collbench")]
-    return [Ours(memory, launch, program, arguments=["--mem", memory, "--place", "out"])
-            for memory in memories]
+    return [*made, Limit(build, ranks)]
 
 
 def make_peer(root, build, ranks, family, quick, pin, suffix):
-    oversubscribed = ranks > len(own_cores())
-    kind = Gloo if family == "gloo" else Configuration
+    oversubscribed = ranks > len(launch.own_cores())
+    kind = Gloo if family == "gloo" else Contender
     made = []
     for setting, parameters in peers.settings(family, oversubscribed, quick).items():
-        launch, environment = peers.launch(build, family, ranks, oversubscribed, parameters)
-        made.append(kind("%s/%s%s" % (family, setting, suffix), launch + pin,
+        start, environment = peers.launch(build, family, ranks, oversubscribed, parameters)
+        made.append(kind("%s/%s%s" % (family, setting, suffix), start + pin,
                          peers.program(root, build, family), environment))
     return made
 
 
-def limit_command(build, ranks, collective, sizes):
-    """Prints JSON: {"barrier_us", "round_trip_us", "one_way_us", "moves": [{"bytes", "mapped_us",
-    "staged_us", "crossing_us"}]}; some calls lack crossing_us (see figures)."""
-    cores = own_cores()[:ranks]
-    return [os.path.join(build, "bench", "limit"), "-n", str(ranks), "--cpus",
-            ",".join(map(str, cores)), "--sizes", ",".join(map(str, sizes)), collective]
-
-
-def clean_environment():
-    """The environment without variables that make a process a rank of a launcher."""
-    return {name: value for name, value in os.environ.items() if name not in RANK_VARIABLES}
+def libraries(described):
+    """Their names and versions, each once, of {name: what describe() returned}."""
+    found = {}
+    for name, contender in described.items():
+        if name != LIMIT:
+            found.setdefault(figures.family_of(name), contender["library"])
+    return ", ".join(dict.fromkeys(filter(None, found.values())))

@@ -7,7 +7,8 @@ import subprocess
 import sys
 import time
 
-ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), *3 * [os.pardir]))
+from comparison import launch
+
 PROGRAMS = ("bench/collbench", "tools/collrun", "bench/gpu_limit", "bench/gpu_abort")
 CUDA_LIBRARIES = ("/usr/local/cuda/lib64", "/usr/local/cuda/lib", "/usr/lib/x86_64-linux-gnu",
                   "/usr/lib/aarch64-linux-gnu", "/usr/local/lib", "/usr/lib64")
@@ -115,15 +116,15 @@ class Machine:
             out, err = process.communicate(timeout=max(1, min(limit, self.seconds_left())))
             return process.returncode, out, err
         except subprocess.TimeoutExpired:
-            end_group(process)
+            launch.end_group(process)
             out, err = process.communicate()
             return None, out, err
 
     def collbench(self, *words):
-        return [self.path("bench/collbench"), *map(str, words)]
+        return launch.collbench(self.build, *words)
 
     def collrun(self, ranks, command):
-        return [self.path("tools/collrun"), "-n", str(ranks), *command]
+        return launch.collrun(self.build, ranks, *command)
 
     def used_bytes(self):
         """GPU memory in use, in MiB, of each GPU; [] where nvidia-smi cannot tell."""
@@ -134,11 +135,3 @@ class Machine:
         words = out.split()
         return [int(word) for word in words] if code == 0 and all(
             word.isdigit() for word in words) else []
-
-
-def end_group(process):
-    """Ends the process and what it started; all of it is in a process group of its own."""
-    try:
-        os.killpg(process.pid, 9)
-    except ProcessLookupError:
-        pass

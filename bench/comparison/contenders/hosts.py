@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 
+from comparison import launch
+
 BRIDGE = "b"
 NETWORK = "10.77.0"
 # Each end of a link sends at that rate, in bursts of at most these bytes.
@@ -18,7 +20,7 @@ VETH_GBIT = 10  # what a virtual interface states as its speed
 Traffic = collections.namedtuple("Traffic", "wire loopback")
 
 
-class Unavailable(Exception):
+class Unavailable(launch.Trouble):
     """The system makes no network namespaces. The text says why."""
 
 

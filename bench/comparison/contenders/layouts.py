@@ -5,8 +5,7 @@ import os
 import re
 import tempfile
 
-from comparison.contenders import collectives as configurations
-from comparison import measure
+from comparison import launch
 
 # text: as above.
 Layout = collections.namedtuple("Layout", "name text ranks threads options")
@@ -32,11 +31,18 @@ def value_of(layout, option, default):
     return value
 
 
-def command(build, layout, options):
-    """The argv of gpt train in a layout, with more options."""
-    launcher = [os.path.join(build, "tools", "collrun"), "-n", str(layout.ranks)]
-    return [*(launcher if layout.ranks > 1 else []), os.path.join(build, "tools", "gpt"), "train",
-            "--threads", str(layout.threads), *layout.options, *options]
+def command(build, layout, options, start=None):
+    """The argv of gpt train in a layout, with more options. start: the launcher's words."""
+    if start is None:
+        start = launch.collrun(build, layout.ranks) if layout.ranks > 1 else []
+    return [*start, os.path.join(build, "tools", "gpt"), "train", "--threads", str(layout.threads),
+            *layout.options, *options]
+
+
+def model_options(row, data):
+    """Of a trainers.Row, whose loss is not evaluated but once."""
+    return ["--data", data, "--preset", row.preset, "--batch", str(row.batch), "--context",
+            str(row.length), "--evals", "1", "--eval-tokens", str(row.length)]
 
 
 def reason_of(failure):
@@ -46,18 +52,21 @@ def reason_of(failure):
     return "%s: %s" % (str(failure).split(":")[0], lines[0]) if lines else str(failure)
 
 
-def run(build, layout, options, seconds_max=START_SECONDS_MAX):
-    """Runs gpt train. Raises configurations.Failure with the reason."""
+def run(line, seconds_max=START_SECONDS_MAX):
+    """Runs gpt train. Raises launch.Failure with the reason."""
     try:
-        measure.run_command(command(build, layout, options), {}, seconds_max)
-    except configurations.Failure as failure:
-        raise configurations.Failure(reason_of(failure)) from None
+        launch.run(line, {}, seconds_max)
+    except launch.Failure as failure:
+        raise launch.Failure(reason_of(failure)) from None
 
 
-def read_log(path):
-    """(the record of the setup, the records of the steps)."""
-    with open(path, encoding="utf-8") as file:
-        records = [json.loads(line) for line in file]
+def logged(line, runner):
+    """Runs gpt train by runner(line). Returns (the record of the setup, those of the steps)."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "log.jsonl")
+        runner([*line, "--log", path, "--out", os.path.join(folder, "gpt.ckpt")])
+        with open(path, encoding="utf-8") as file:
+            records = [json.loads(line) for line in file]
     steps = [record for record in records if record["record"] == "step"]
     return next(record for record in records if record["record"] == "setup"), steps
 
@@ -68,10 +77,8 @@ def attainable(build, layout):
     stages = int(value_of(layout, "--pp", "1"))
     if stages == 1:
         return 1.0
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "schedule.json")
-        measure.run_command([os.path.join(build, "tools", "gpt"), "schedule", "--pp", str(stages),
-                             "--microbatches", value_of(layout, "--accumulate", "1"),
-                             "--kind", value_of(layout, "--schedule", "1f1b"), "--json", path], {})
-        with open(path, encoding="utf-8") as file:
-            return 1 - json.load(file)["bubble_of_equal_stages"]
+    schedule = launch.run_json(
+        [os.path.join(build, "tools", "gpt"), "schedule", "--pp", str(stages), "--microbatches",
+         value_of(layout, "--accumulate", "1"), "--kind",
+         value_of(layout, "--schedule", "1f1b")], {})
+    return 1 - schedule["bubble_of_equal_stages"]

@@ -20,8 +20,7 @@ import tempfile
 import termios
 import time
 
-from comparison.contenders import collectives as configurations
-from comparison import measure
+from comparison import launch
 
 PROGRAM = "train_gpt2"
 NAME = "llm.c"
@@ -50,7 +49,7 @@ def shape_of(sizes):
     """(batch, length) by the SIZES that it prints. It prints neither of them, but the number of
     batches in TOKENS and of elements of all activations, which are per position: 18 rows of
     `channels` and 4 moments in a layer, and 2 rows of `length` for each head; 2 rows of channels, 2
-    of the vocabulary, 2 moments and the loss outside of layers. Raises configurations.Failure."""
+    of the vocabulary, 2 moments and the loss outside of layers. Raises launch.Failure."""
     layers, heads, batches = sizes[LAYERS], sizes[HEADS], sizes[BATCHES]
     other = layers * (18 * sizes[CHANNELS] + 4) + 2 * (sizes[CHANNELS] + sizes[VOCABULARY]) + 3
     for positions in range(TOKENS // (batches + 1) + 1, TOKENS // max(batches, 1) + 1):
@@ -58,7 +57,7 @@ def shape_of(sizes):
         length, more = divmod(per_position - other, 2 * layers * heads)
         if rest == more == 0 and length > 0 and positions % length == 0:
             return positions // length, length
-    raise configurations.Failure("cannot tell the batch and length of this version of llm.c: it "
+    raise launch.Failure("cannot tell the batch and length of this version of llm.c: it "
                                  "reports %d activations" % sizes[ACTIVATIONS])
 
 
@@ -75,7 +74,7 @@ def write_words(path, code, header, words):
 def write_inputs(folder, build, preset, length):
     """Writes the files that llm.c opens in its working directory: a model with random weights,
     random tokens, and a tokenizer whose tokens are all "x"."""
-    printed = measure.run_command(
+    printed = launch.run(
         [os.path.join(build, "bench", "step"), "--serve", "--preset", preset, "--batch", "1",
          "--length", str(length), "--save", os.path.join(folder, "gpt2_124M.bin")], {},
         STEP_SECONDS_MAX)
@@ -108,12 +107,12 @@ class Terminal:
         return bool(received)
 
     def line(self, seconds_max):
-        """The next line; None after the last one. Raises configurations.Failure."""
+        """The next line; None after the last one. Raises launch.Failure."""
         deadline = time.monotonic() + seconds_max
         while b"\n" not in self.pending:
             left = max(deadline - time.monotonic(), 0)
             if not select.select([self.ours], [], [], left)[0]:
-                raise configurations.Failure("printed no line within %d s" % seconds_max)
+                raise launch.Failure("printed no line within %d s" % seconds_max)
             if not self.read():
                 return None
         line, _, self.pending = self.pending.partition(b"\n")
@@ -124,13 +123,13 @@ class Terminal:
 
 
 class Run:
-    """A running train_gpt2. Raises configurations.Failure as peers.Peer does."""
+    """A running train_gpt2. Raises launch.Failure as peers.Peer does."""
 
     def __init__(self, program, folder, threads, bound):
         """folder: of write_inputs. bound: OMP_PROC_BIND=true, else it is false."""
         self.errors = tempfile.TemporaryFile(mode="w+", encoding="utf-8")
         self.terminal = Terminal()
-        environment = dict(configurations.clean_environment(), OMP_NUM_THREADS=str(threads),
+        environment = dict(launch.clean_environment(), OMP_NUM_THREADS=str(threads),
                            OMP_PROC_BIND="true" if bound else "false")
         try:
             self.process = subprocess.Popen(
@@ -151,7 +150,7 @@ class Run:
         if line is None:
             self.wait()
             if self.process.returncode != 0:
-                raise configurations.Failure(self.end_text())
+                raise launch.Failure(self.end_text())
             return None
         self.last_line = line or self.last_line
         return line
@@ -160,7 +159,7 @@ class Run:
         try:
             self.process.wait(EXIT_SECONDS_MAX)
         except subprocess.TimeoutExpired:
-            raise configurations.Failure("closed its output, but did not end") from None
+            raise launch.Failure("closed its output, but did not end") from None
 
     def end_text(self):
         self.errors.seek(0)
@@ -174,7 +173,7 @@ class Run:
         while set(found) != set(SIZES):
             line = self.line()
             if line is None:
-                raise configurations.Failure("ended without printing its sizes (%s)"
+                raise launch.Failure("ended without printing its sizes (%s)"
                                              % ", ".join(SIZES))
             match = PRINTED_SIZE.fullmatch(line)
             if match and match.group(1) in SIZES:
@@ -228,7 +227,7 @@ class Peer:
         self.run = Run(*self.how)
         try:
             if self.run.step_ms() is None:
-                raise configurations.Failure("ended without a step")
+                raise launch.Failure("ended without a step")
         except BaseException:
             self.close()
             raise
@@ -242,7 +241,7 @@ class Peer:
             ms = self.run.step_ms()
             if ms is None:
                 if self.fruitless == FRUITLESS_MAX:
-                    raise configurations.Failure("ended after one step; it must run more")
+                    raise launch.Failure("ended after one step; it must run more")
                 self.start()
             elif time.monotonic() - ms / 1e3 >= self.continued:
                 times.append(ms)
@@ -270,7 +269,7 @@ class Program:
 
     def shape(self):
         """The (batch, length) that are compiled in, which a run with a tiny model prints. Raises
-        configurations.Failure."""
+        launch.Failure."""
         if self.known_shape is None:
             with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
                 write_inputs(folder, self.build, "tiny", 1)

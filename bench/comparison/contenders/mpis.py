@@ -5,6 +5,8 @@ import re
 import shutil
 import subprocess
 
+from comparison.launch import Trouble
+
 # name: as the user calls it. layer: what coll-mpi calls its binary interface. libraries: a folder
 # for LD_LIBRARY_PATH, or "". compiler: None where the MPI has none.
 Mpi = collections.namedtuple("Mpi", "name version layer compiler launcher libraries environment")
@@ -16,10 +18,6 @@ OPENMPI_ENVIRONMENT = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
     "OMPI_MCA_rmaps_base_oversubscribe": "1",
     "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}
-
-
-class Trouble(Exception):
-    """What is wrong with an MPI, in words."""
 
 
 def output_of(command):

@@ -1,14 +1,12 @@
 """What is measured between hosts: libcoll, the peers with settings that make them use TCP between
 hosts and, except Gloo, shared memory inside one, and plain sockets as the limit."""
 import collections
-import contextlib
-import json
 import os
-import tempfile
 
-from comparison.contenders import collectives as configurations, peers
-
-LIMIT = "limit"
+from comparison import launch
+from comparison.contenders import peers
+from comparison.contenders.collectives import LIMIT, Contender, Gloo, Ours
+from comparison.contenders.hosts import since
 
 # hosts: hosts.Hosts; count, per_host: of hosts and of ranks on each.
 Layout = collections.namedtuple("Layout", "hosts count per_host")
@@ -41,90 +39,14 @@ def layout_text(layout):
     return "%dx%d" % (layout.count, layout.per_host)
 
 
-class Contender(configurations.Configuration):
-    """Measures several collectives in one launch."""
-
-    @contextlib.contextmanager
-    def prepared(self):
-        """Yields the environment of a launch."""
-        yield self.environment
-
-    def line(self, collectives, sizes, time_ms, checks):
-        """checks: of the results of each row."""
-        return self.command(",".join(collectives), sizes, time_ms) + ["-c", str(checks)]
-
-    def run_all(self, runner, collectives, sizes, time_ms, checks):
-        """{(collective, bytes): us}. Raises Failure if the command fails or a result is wrong."""
-        line = self.line(collectives, sizes, time_ms, checks)
-        try:
-            with self.prepared() as environment:
-                output = runner(line, environment)
-        except configurations.Failure as failure:
-            failure.times = right(self.read_lines(failure.output))
-            raise
-        times = self.read_lines(output)
-        wrong = [key for key, (_, count) in times.items() if count]
-        if wrong or not times:
-            raise configurations.Failure("wrong elements in %s of %d bytes" % wrong[0] if wrong
-                                         else "measured nothing")
-        return right(times)
-
-    def read_line(self, record):
-        """A later line about the same call counts if it is faster: limit_net tries variants."""
-        found = super().read_line(record)
-        return {(record["collective"], size): value for size, value in found.items()}
-
-    def read_lines(self, output):
-        times = {}
-        for line in output.splitlines():
-            if not line.startswith("{") or not line.endswith("}"):
-                continue
-            for key, value in self.read_line(json.loads(line)).items():
-                time, wrong = times.get(key, value)
-                times[key] = min(time, value[0]), max(wrong, value[1])
-        return times
-
-
 class Limit(Contender):
     """Plain sockets. Their results are right with one rank per host only, which a test checks."""
 
-    def line(self, collectives, sizes, time_ms, _checks):
-        return super().line(collectives, sizes, time_ms, 0)
+    def command(self, collectives, sizes, time_ms, checks=None):
+        return super().command(collectives, sizes, time_ms, 0)
 
 
-class Ours(Contender):
-    """libcoll, whose times are in a file that rank 0 writes. Each launch measures the costs by
-    which the library chooses algorithms."""
-
-    def run_all(self, runner, collectives, sizes, time_ms, checks):
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "rows.json")
-            line = self.line(collectives, sizes, time_ms, checks) + ["--json", path]
-            runner(line, dict(self.environment, XDG_CACHE_HOME=folder))
-            with open(path, encoding="utf-8") as file:
-                document = json.load(file)
-        self.library = "libcoll " + document["libcoll"]
-        times = {(row["collective"], row["bytes"]): (row["out_of_place"]["time_us"],
-                                                     row["out_of_place"]["wrong"])
-                 for row in document["rows"]}
-        return right(times)
-
-
-class Gloo(Contender):
-    """Its ranks find each other through a file in a folder, which must be empty."""
-
-    @contextlib.contextmanager
-    def prepared(self):
-        with tempfile.TemporaryDirectory() as folder:
-            yield dict(self.environment, GLOO_STORE=folder)
-
-
-def right(times):
-    """Calls of no bytes are of no interest."""
-    return {key: time for key, (time, wrong) in times.items() if not wrong and key[1] > 0}
-
-
-# ---- commands
+# ---- commands ------------------------------------------------------------------------------------
 
 def ranks_of(layout):
     return layout.count * layout.per_host
@@ -134,7 +56,7 @@ def names(layout):
     return layout.hosts.names[:layout.count]
 
 
-def collrun(build, layout, agent="ip netns exec {host}"):
+def start_on(build, layout, agent="ip netns exec {host}"):
     return [os.path.join(build, "tools", "collrun"), "--hosts",
             ",".join("%s:%d" % (name, layout.per_host) for name in names(layout)),
             "--agent", agent, "--bind", "none"]
@@ -143,7 +65,7 @@ def collrun(build, layout, agent="ip netns exec {host}"):
 def pin(root, layout):
     """One core per rank if there are as many: the same for all. Otherwise the kernel decides, as
     what is best differs."""
-    cores = configurations.own_cores()
+    cores = launch.own_cores()
     if ranks_of(layout) > len(cores):
         return []
     return [os.path.join(root, "bench", "peers", "pin"),
@@ -179,20 +101,19 @@ def mpi_launch(root, build, family, layout, parameters):
 
 def make_ours(root, build, layout):
     """The library asks interfaces for their speed, by which it chooses algorithms."""
-    program = [os.path.join(build, "bench", "collbench")]
     agent = os.path.join(root, "bench", "peers", "on_shaped_host") + " {host}"
-    return Ours("coll", collrun(build, layout, agent) + pin(root, layout), program,
+    return Ours("coll", start_on(build, layout, agent) + pin(root, layout), launch.collbench(build),
                 {"BENCH_SPEED": layout.hosts.speed_file}, ["--mem", "coll", "--place", "out"])
 
 
 def make_limit(root, build, layout):
     program = [os.path.join(build, "bench", "limit_net")]
     environment = {"BENCH_ADDRESSES": ",".join(layout.hosts.addresses[:layout.count])}
-    return Limit(LIMIT, collrun(build, layout) + pin(root, layout), program, environment)
+    return Limit(LIMIT, start_on(build, layout) + pin(root, layout), program, environment)
 
 
 def make_peer(root, build, family, layout):
-    oversubscribed = ranks_of(layout) > len(configurations.own_cores())
+    oversubscribed = ranks_of(layout) > len(launch.own_cores())
     program = peers.program(root, build, family)
     made = []
     for setting, parameters in SETTINGS[family].items():
@@ -203,7 +124,7 @@ def make_peer(root, build, family, layout):
             environment = {"GLOO_SOCKET_IFNAME": "eth0", "OMP_NUM_THREADS": "1",
                            "PYTHONWARNINGS": "ignore",
                            "GLIBC_TUNABLES": "glibc.rtld.optional_static_tls=65536"}
-            made.append(Gloo(name, collrun(build, layout), program, environment))
+            made.append(Gloo(name, start_on(build, layout), program, environment))
             continue
         words, environment = mpi_launch(root, build, family, layout, parameters)
         made.append(Contender(name, words + pin(root, layout), program, environment))
@@ -216,3 +137,42 @@ def make(root, build, layout, families):
     for family in families:
         made += make_peer(root, build, family, layout)
     return made + [make_limit(root, build, layout)]
+
+
+# ---- running them --------------------------------------------------------------------------------
+
+LAUNCH_SECONDS_MAX, CHECK_SECONDS_MAX = 150, 60
+CHECK_BYTES, CHECK_CALLS, CHECK_WARMUPS = 1 << 20, 20, 5
+FEWEST_BYTES = 0.95  # of those that must cross the network
+
+
+def run(hosts, command, environment, seconds_max=LAUNCH_SECONDS_MAX):
+    """What is left of a launch that fails is ended."""
+    try:
+        return launch.run(command, environment, seconds_max)
+    except BaseException:
+        hosts.end_processes()
+        raise
+
+
+def least_wire_bytes(layout, size):
+    """Of an allreduce: every host but one must send what it has, and get the result."""
+    return 2 * (layout.count - 1) * size
+
+
+def check_traffic(layout, contender):
+    """{"wire", "loopback": bytes per call of an allreduce of CHECK_BYTES, "least"}. Raises Failure
+    if fewer bytes than must crossed the links: the contender found another way."""
+    line = [*contender.start, *contender.program, "allreduce", "--sizes", str(CHECK_BYTES), "-n",
+            str(CHECK_CALLS), "-w", str(CHECK_WARMUPS), "-c", "0", *contender.arguments]
+    before = layout.hosts.traffic()
+    with contender.prepared() as environment:
+        run(layout.hosts, line, environment, CHECK_SECONDS_MAX)
+    used = since(before, layout.hosts.traffic())
+    calls = CHECK_CALLS + CHECK_WARMUPS
+    least = least_wire_bytes(layout, CHECK_BYTES)
+    found = {"wire": used.wire / calls, "loopback": used.loopback / calls, "least": least}
+    if found["wire"] < FEWEST_BYTES * least:
+        raise launch.Failure("%d bytes of an allreduce crossed the network, of at least %d"
+                             % (found["wire"], least))
+    return found

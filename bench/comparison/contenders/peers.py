@@ -2,6 +2,8 @@
 Only settings that are the best one in some row are listed."""
 import os
 
+from comparison import arguments
+
 FAMILIES = {"openmpi": "Open MPI", "mpich": "MPICH", "intelmpi": "Intel MPI", "gloo": "Gloo"}
 
 # Parameters of mpirun --mca for Open MPI, otherwise environment variables. By default the kernel
@@ -73,3 +75,12 @@ def launch(build, peer, ranks, oversubscribed, parameters):
         # Space for the thread-local variables of libcoll beside those of PyTorch.
         parameters = dict(parameters, GLIBC_TUNABLES="glibc.rtld.optional_static_tls=65536")
     return words, parameters
+
+
+def add_options(parser):
+    """parser: command.Parser."""
+    parser.add_argument(
+        "--peers", type=arguments.word_list(tuple(FAMILIES)),
+        help="a list; all must be installable (those of %s that are)" % ",".join(FAMILIES))
+    parser.add_argument("--python", metavar="PATH",
+                        help="an interpreter that has PyTorch, for gloo")

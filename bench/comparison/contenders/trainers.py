@@ -5,12 +5,10 @@ import collections
 import json
 import os
 import selectors
-import signal
 import subprocess
 import tempfile
 
-from comparison.contenders import collectives as configurations
-from comparison import measure
+from comparison import launch
 
 START_SECONDS_MAX = 900  # torch.compile takes minutes
 ANSWER_SECONDS_MAX = 600
@@ -32,19 +30,19 @@ def row_name(row):
     return "%s:%dx%d" % row
 
 
-class Unavailable(configurations.Failure):
+class Unavailable(launch.Failure):
     """A program cannot do what is asked for in the release that is installed."""
 
 
 class Peer:
-    """A running program. Raises configurations.Failure, with the last line that it printed to
+    """A running program. Raises launch.Failure, with the last line that it printed to
     standard error, when it ends or does not answer in time; Unavailable if its exit code is
     os.EX_UNAVAILABLE."""
 
     def __init__(self, command, environment=None):
         self.errors = tempfile.TemporaryFile(mode="w+", encoding="utf-8")
         self.process = subprocess.Popen(
-            command, env=dict(configurations.clean_environment(), **(environment or {})),
+            command, env=dict(launch.clean_environment(), **(environment or {})),
             text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
             start_new_session=True)
         self.selector = selectors.DefaultSelector()
@@ -62,13 +60,13 @@ class Peer:
 
     def read(self, seconds_max):
         if not self.selector.select(seconds_max):
-            raise configurations.Failure("no answer within %d s" % seconds_max)
+            raise launch.Failure("no answer within %d s" % seconds_max)
         line = self.process.stdout.readline()
         if not line:
             self.process.wait()
             if self.process.returncode == os.EX_UNAVAILABLE:
                 raise Unavailable(self.last_error())
-            raise configurations.Failure("exit code %d: %s" % (self.process.returncode,
+            raise launch.Failure("exit code %d: %s" % (self.process.returncode,
                                                                self.last_error()))
         return json.loads(line)
 
@@ -89,7 +87,7 @@ class Peer:
         return self.ask("limit")["limit_ms"]
 
     def close(self):
-        measure.end_group(self.process, signal.SIGKILL)
+        launch.end_group(self.process)
         self.process.wait()
         self.selector.close()
         for file in (self.process.stdin, self.process.stdout, self.errors):

@@ -1,0 +1,397 @@
+"""Compares libcoll with Open MPI, MPICH, Intel MPI and PyTorch's Gloo between hosts, and with plain
+TCP sockets. Hosts are network namespaces of this machine, joined by a bridge, so this needs root.
+They share its cores. Their links are unshaped, or shaped by tc to a rate. Layouts are hosts x ranks
+per host.
+
+All contenders run in turn, in several rounds; a ratio is the median of the ratios of the rounds.
+Every peer uses TCP between the hosts and, except Gloo, shared memory inside one; the counters of
+the interfaces, which are part of the results, show that. Peers run with several settings in the
+first round, and with those near their best in later rounds, unless they are far behind. With more
+ranks than cores they yield. The settings are in bench/comparison/contenders/networks.py.
+
+The limit (bench/limit_net) is the time of as many processes that move the same bytes between the
+hosts over plain sockets, and pass over memory as often as the call must; the fastest of some
+variants. With several ranks per host, it exchanges nothing inside a host.
+
+Results are checked in the first round."""
+import argparse
+import math
+import sys
+import tempfile
+
+from comparison import arguments, command, figures, launch, machine, peer_table, rounds, sizes
+from comparison import survey, table
+from comparison.command import ROOT
+from comparison.contenders import collectives, hierarchy, networks, peers
+from comparison.contenders.hosts import Hosts, link_text
+from comparison.progress import Progress
+
+NAME = "bench/compare --net"
+EXAMPLES = """examples:
+  bench/compare --net                        the full run, into bench/results/net.*
+  bench/compare --net --quick                a short run
+  bench/compare --net --layouts 2x1 --links 0 --collectives sendrecv --peers openmpi
+                                             one block of rows
+"""
+COLLECTIVES = ["allreduce", "allgather", "reduce_scatter", "alltoall", "sendrecv"]
+SIZES = sizes.parse_sizes("4,1K,16K,64K,256K,1M,4M,64M")
+# Where more ranks share the cores, or links are shaped; and where both hold or larger calls take
+# proportionally longer.
+FEWER_SIZES = sizes.parse_sizes("4,1K,64K,1M,16M")
+FEWEST_SIZES = sizes.parse_sizes("4,64K,1M,4M")
+QUICK_SIZES = sizes.parse_sizes("4,64K,1M")
+HIERARCHY_SIZES = sizes.parse_sizes("64K,1M,16M")
+
+
+def layout_list(text):
+    found = []
+    for word in text.split(","):
+        hosts, _, per_host = word.partition("x")
+        if not hosts.isdigit() or not per_host.isdigit() or not 2 <= int(hosts) <= 16 \
+                or not 1 <= int(per_host) <= 16:
+            raise argparse.ArgumentTypeError("'%s' is not HOSTSxRANKS, such as 2x1" % word)
+        found.append((int(hosts), int(per_host)))
+    return found
+
+
+def link_list(text):
+    """Gbit/s; 0: unshaped."""
+    try:
+        found = [int(word) for word in text.split(",")]
+    except ValueError:
+        found = [-1]
+    if min(found) < 0:
+        raise argparse.ArgumentTypeError("'%s' is not a list of Gbit/s, such as 0,10,1" % text)
+    return found
+
+
+def parse(words):
+    parser = command.Parser(NAME, __doc__, EXAMPLES)
+    add = parser.add_argument
+    add("--layouts", type=layout_list, help="hosts x ranks per host (2x1,2x2,4x2)")
+    add("--links", type=link_list, help="Gbit/s, 0: unshaped (0,10,1)")
+    add("--sizes", type=arguments.size_list, help="4,1K or 4..64M, by factors of four "
+        "(4,1K,16K,64K,256K,1M,4M,64M; fewer over shaped links or with more ranks)")
+    add("--collectives", type=arguments.word_list(COLLECTIVES), default=COLLECTIVES,
+        help="a list (%s)" % ",".join(COLLECTIVES))
+    peers.add_options(parser)
+    add("--rounds", type=arguments.positive, help="number of rounds (3)")
+    add("--time-ms", type=arguments.positive, default=10,
+        help="time of the timed calls of one row in a round (10)")
+    add("--quick", action="store_true", help="fewer sizes, layouts, links and rounds; writes files "
+        "only with --name")
+    add("--no-algorithms", action="store_true", help="do not compare algorithms of allreduce")
+    arguments.add_sources(parser)
+    parser.add_name("net")
+    parser.add_build(can_omit=True)
+    options = parser.parse_args(words)
+    quick = options.quick
+    options.layouts = options.layouts or ([(2, 1), (2, 2)] if quick else [(2, 1), (2, 2), (4, 2)])
+    options.links = options.links or ([0] if quick else [0, 10, 1])
+    options.rounds = options.rounds or (2 if quick else 3)
+    options.optional = options.peers is None  # peers that cannot be installed are left out
+    options.peers = options.peers or list(peers.FAMILIES)
+    if options.name is None and not quick and not options.sources:
+        options.name = "net"
+    return options
+
+
+def sizes_of(options, layout, gbit):
+    if options.sizes or options.quick:
+        return options.sizes or QUICK_SIZES
+    reasons = (gbit > 0) + (0 < gbit <= SLOW_GBIT) + (layout.per_host > 1) + (layout.count > 2)
+    return (SIZES, FEWER_SIZES)[reasons] if reasons < 2 else FEWEST_SIZES
+
+
+# ---- measuring -----------------------------------------------------------------------------------
+
+SLOW_GBIT = 2     # the links are so slow that variants of sockets do not matter
+BEHIND_MAX = 2.5  # times as slow as the best peer
+
+
+class Survey(survey.Survey):
+    """One layout with one shape of the links: all collectives and sizes."""
+
+    def __init__(self, layout, gbit, collectives_asked, asked, running, effort):
+        self.layout, self.gbit = layout, gbit
+        self.ranks = layout.count * layout.per_host
+        self.collectives = [name for name in collectives_asked
+                            if name != "sendrecv" or layout.per_host == 1]
+        rows = {(name, size): {
+            "ranks": self.ranks, "hosts": layout.count, "per_host": layout.per_host, "gbit": gbit,
+            "collective": name, "bytes": size, "times_us": {}, "limit": {}}
+            for name in self.collectives
+            for size in sorted({sizes.size_for(name, self.ranks, size) for size in asked})}
+        self.sizes = sorted({size for _, size in rows})
+        super().__init__(rows, running, effort, {
+            "where": "%s, %s" % (networks.layout_text(layout), link_text(gbit))})
+
+    def launch(self, contender, number):
+        def runner(line, environment):
+            slow = 0 < self.gbit <= SLOW_GBIT
+            return networks.run(self.layout.hosts, line,
+                                {**environment, **({"BENCH_VARIANTS": "2"} if slow else {})})
+        return contender.run(runner, self.collectives, self.sizes, self.time_ms,
+                             1 if number == 0 else 0)
+
+    def is_near(self, row, name, best):
+        """And not far behind the best peer."""
+        return super().is_near(row, name, best) and (
+            figures.time_us(row, name) <= BEHIND_MAX * figures.best_peer_us(row))
+
+    def run(self, progress):
+        self.layout.hosts.shape(self.gbit)
+        return super().run(progress)
+
+
+def check_all(layout, running, document, progress):
+    """Those of `running` that send over the network."""
+    layout.hosts.shape(0)
+    place = networks.layout_text(layout)
+
+    def check(contender):
+        if contender.name == networks.LIMIT:
+            return
+        found = networks.check_traffic(layout, contender)
+        document["traffic"].append({"layout": place, "contender": contender.name, **found})
+        progress.step("traffic of %s, %s" % (contender.name, place))
+
+    def failed(contender, failure):
+        note_failure(document, progress, contender.name, failure, place)
+    return [contender for contender, _ in rounds.take_turns(running, list, check, failed)]
+
+
+def note_failure(document, progress, name, failure, place):
+    progress.say("%s, %s: %s" % (name, place, failure))
+    document["failures"].append({"contender": name, "reason": str(failure), "where": place})
+
+
+def take(options, hosts, document):
+    layouts = [networks.Layout(hosts, *layout) for layout in options.layouts]
+    running = {layout: networks.make(ROOT, options.build, layout, options.peers)
+               for layout in layouts}
+    launches = sum(len(made) for made in running.values())
+    progress = Progress(launches * (1 + options.rounds * len(options.links)))
+    if not options.no_algorithms and "allreduce" in options.collectives:
+        compare_algorithms(options, layouts, document, progress)
+    for layout in layouts:
+        running[layout] = check_all(layout, running[layout], document, progress)
+    for layout in layouts:
+        for gbit in options.links:
+            found = Survey(layout, gbit, options.collectives, sizes_of(options, layout, gbit),
+                           running[layout], (options.rounds, options.time_ms))
+            document["rows"] += found.run(progress)
+            document["failures"] += found.failures
+            document["contenders"].update({contender.name: contender.describe()
+                                           for contender in running[layout]})
+            progress.say("measured %s" % found.where())
+    progress.clear()
+
+
+def compare_algorithms(options, layouts, document, progress):
+    """Where links are slowest."""
+    slowest = min((gbit for gbit in options.links if gbit > 0), default=None)
+    for layout in layouts if slowest else ():
+        if layout.per_host == 1:
+            continue
+        progress.say("algorithms of allreduce, %s, %s" % (networks.layout_text(layout),
+                                                          link_text(slowest)))
+        comparison = hierarchy.Comparison(ROOT, options.build, layout, slowest,
+                                          options.sizes or HIERARCHY_SIZES)
+        try:
+            document["algorithms"] += comparison.run(options.rounds)
+        except launch.Failure as failure:
+            note_failure(document, progress, "coll", failure, networks.layout_text(layout))
+
+
+def measure_all(options):
+    document = machine.begin(NAME, settings={
+        "rounds": options.rounds, "time_ms": options.time_ms, "collectives": options.collectives,
+        "dtype": "float32", "op": "sum", "place": "out of place"},
+        contenders={}, rows=[], algorithms=[], traffic=[], failures=[])
+    with tempfile.TemporaryDirectory() as folder:
+        with Hosts(max(count for count, _ in options.layouts), folder) as hosts:
+            if rounds.repeat(1, lambda _: take(options, hosts, document)):
+                if not document["rows"]:
+                    raise KeyboardInterrupt
+                print("interrupted: showing complete results only", file=sys.stderr)
+    for row in document["rows"]:
+        row["best_peer"] = (figures.best_peer(row) or (None, None))[1]
+    return machine.end(document)
+
+
+# ---- documents -----------------------------------------------------------------------------------
+
+def block_key(row):
+    return row["gbit"], row["hosts"], row["per_host"], row["collective"]
+
+
+def sort_key(row):
+    """Unshaped links first, then the fast ones."""
+    gbit = -row["gbit"] if row["gbit"] else -math.inf
+    return (gbit, row["hosts"], row["per_host"], COLLECTIVES.index(row["collective"]),
+            row["bytes"])
+
+
+def read_documents(paths):
+    """Merges documents. Of rows with the same key, the first one is used."""
+    merged, documents = command.read_merged(paths, NAME)
+    keys = {"rows": lambda row: (*block_key(row), row["bytes"]),
+            "algorithms": lambda cell: tuple(cell[name] for name in (
+                "gbit", "hosts", "per_host", "bytes")),
+            "traffic": lambda check: (check["layout"], check["contender"])}
+    for name, key in keys.items():
+        first = {}
+        for document in documents:
+            for item in document[name]:
+                first.setdefault(key(item), item)
+        merged[name] = list(first.values())
+    merged["rows"].sort(key=sort_key)
+    merged["parts"] = [part for document in documents for part in document.get("parts", [document])]
+    merged["parts"] = [{name: part[name] for name in ("began", "revision", "load", "settings")}
+                       for part in merged["parts"]]
+    return merged
+
+
+# ---- showing -------------------------------------------------------------------------------------
+
+WORST_ROWS = 12
+
+
+def where(row):
+    return "%dx%d, %s" % (row["hosts"], row["per_host"], link_text(row["gbit"]))
+
+
+def head_lines(document):
+    yield "bench/compare --net: collectives between hosts that are network namespaces"
+    yield machine.sentence(document["machine"]) + ": all hosts share them"
+    yield collectives.libraries(document["contenders"])
+    for part in document.get("parts", [document]):
+        yield machine.when(part, "float32 sum, out of place, rounds: %d"
+                           % part["settings"]["rounds"])
+    yield ("Limit: the same bytes over plain TCP sockets between as many processes, and the passes "
+           "over memory.")
+
+
+def traffic_lines(checks):
+    """How many bytes crossed the links and loopback per call of an allreduce of 1 MiB."""
+    def mebibytes(name):
+        return lambda check: "%.2f" % (check[name] / sizes.MIB)
+    if checks:
+        yield "Bytes per allreduce of 1 MiB by the counters of the interfaces, in MiB:"
+        yield from table.lines([
+            table.Column("hosts", lambda check: check["layout"], left=True),
+            table.Column("contender", lambda check: check["contender"], left=True),
+            table.Column("links", mebibytes("wire")), table.Column("at least", mebibytes("least")),
+            table.Column("loopback", mebibytes("loopback"))], checks)
+        yield ""
+
+
+def algorithm_columns():
+    def measured(cell, name):
+        return rounds.median(cell["algorithms"].get(name, {}).get("measured_us", []))
+
+    def predicted(cell, name):
+        return cell["algorithms"].get(name, {}).get("predicted_us")
+
+    def milliseconds(figure, name_of):
+        def cell_text(cell):
+            us = figure(cell, name_of(cell))
+            return table.number(us and us / 1e3)
+        return cell_text
+
+    def quotient(above, below):
+        return "-" if not above or not below else "%.2f" % (above / below)
+
+    def to_best(cell):
+        known = [us for us in (measured(cell, name) for name in (
+            *hierarchy.COMPARED, cell["chosen"])) if us]
+        return quotient(measured(cell, cell["chosen"]), min(known, default=None))
+    pairs = [("ring", lambda cell: "ring"), ("hierarchical", lambda cell: "hierarchical"),
+             ("chosen", lambda cell: cell["chosen"])]
+    both = {group: [table.Column(head, milliseconds(figure, name_of), group=group)
+                    for head, figure in (("predicted", predicted), ("measured", measured))]
+            for group, name_of in pairs}
+    return [table.Column("hosts", lambda cell: "%dx%d" % (cell["hosts"], cell["per_host"])),
+            table.Column("links", lambda cell: link_text(cell["gbit"]), left=True),
+            table.Column("size", lambda cell: sizes.size_text(cell["bytes"])),
+            *both["ring"], *both["hierarchical"],
+            table.Column("ring /\nhierarch.", lambda cell: quotient(
+                *(measured(cell, name) for name in hierarchy.COMPARED))),
+            table.Column("chosen by\nthe library", lambda cell: cell["chosen"], left=True),
+            *both["chosen"], table.Column("chosen /\nbest", to_best)]
+
+
+def algorithm_lines(cells):
+    if cells:
+        yield "allreduce: hierarchical against the flat ring, and what the library chooses (ms)"
+        yield from table.lines(algorithm_columns(), cells)
+        yield ""
+
+
+def ratio(row):
+    return figures.ratio(row, "coll")
+
+
+def count_ahead(rows):
+    return sum(ratio(row) >= 1 for row in rows)
+
+
+def summary_lines(rows):
+    """Counts and worst rows."""
+    compared = [row for row in rows if ratio(row) is not None]
+    if not compared:
+        return
+    yield "%d of %d rows level with the best peer or ahead of it" % (count_ahead(compared),
+                                                                     len(compared))
+    for mine in figures.grouped(compared, where):
+        yield "  %-20s %3d of %3d" % (where(mine[0]), count_ahead(mine), len(mine))
+    large = [row for row in rows if row["bytes"] >= sizes.MIB
+             and figures.reached(row, "coll") is not None]
+    good = sum(figures.reached(row, "coll") >= figures.NET_LIMIT_SHARE for row in large)
+    yield "%d of %d rows of 1 MiB and more within %.0f %% of plain sockets" % (
+        good, len(large), 100 * figures.NET_LIMIT_SHARE)
+    yield "Farthest behind the best peer:"
+    yield from list(table.lines(worst_columns(), sorted(compared, key=ratio)[:WORST_ROWS],
+                                indent="  "))[1:]
+    yield ""
+
+
+def worst_columns():
+    return [table.Column("", lambda row: row["collective"], left=True),
+            table.Column("", where, left=True),
+            table.Column("", lambda row: sizes.size_text(row["bytes"])),
+            table.Column("", lambda row: "%s us, %s %s us" % (
+                table.time_text(figures.time_us(row, "coll")), figures.best_peer(row)[1],
+                table.time_text(figures.best_peer(row)[0]))),
+            table.Column("", lambda row: table.times_text(ratio(row))),
+            table.Column("", lambda row: "limit reached "
+                         + table.share_text(figures.reached(row, "coll")))]
+
+
+def text_of(document, colored=False):
+    style = table.Style(colored)
+    found = [*head_lines(document), ""]
+    for block in figures.grouped(document["rows"], block_key):
+        title = "%s, %s" % (block[0]["collective"], where(block[0]))
+        found += peer_table.lines(title, block, style)
+    found += summary_lines(document["rows"])
+    found += algorithm_lines(document["algorithms"])
+    found += traffic_lines(document["traffic"])
+    return "\n".join(found)
+
+
+def draw(document):
+    return peer_table.draw(list(head_lines(document)), figures.grouped(document["rows"], block_key),
+                           where, len(document["settings"]["collectives"]))
+
+
+def main(words, build_all):
+    """build_all(options): installs the peers and builds, as for one host."""
+    options = parse(words)
+    if options.sources:
+        document = read_documents(options.sources)
+    else:
+        build_all(options)
+        document = measure_all(options)
+    return peer_table.show(options, NAME, document, text_of, draw)

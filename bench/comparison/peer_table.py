@@ -1,0 +1,167 @@
+"""What the comparisons with peers show: a table and a plot per block of rows, and the targets."""
+import sys
+
+from comparison import command, figures, sizes, table
+from comparison.contenders.peers import FAMILIES
+from comparison.plots import page, times
+
+MEMORY_NAMES = {"coll": "coll_mem", "malloc": "malloc"}
+CODES = {figures.PASS: (table.GREEN,), figures.FAIL: (table.RED, table.BOLD),
+         figures.BEYOND: (table.DIM,), None: ()}
+
+
+# ---- table ---------------------------------------------------------------------------------------
+
+def best_text(row):
+    """"Open MPI, copy": the best peer and its setting."""
+    best = figures.best_peer(row)
+    if best is None:
+        return "-"
+    family, setting = best[1].split("/")
+    return "%s, %s" % (FAMILIES[family], setting)
+
+
+def families_of(rows):
+    found = {family for row in rows for family in figures.best_settings(row)}
+    return [family for family in FAMILIES if family in found]
+
+
+def peer_columns(family):
+    def best(row):
+        return figures.best_settings(row).get(family, (None, "/"))
+    group = "best setting of each peer (us)"
+    return [table.Column(FAMILIES[family], lambda row: table.time_text(best(row)[0]), 9,
+                         group=group),
+            table.Column("", lambda row: (best(row)[1].split("/")[1], table.DIM), left=True,
+                         group=group)]
+
+
+def memory_columns(memory):
+    """(its times, ratios, what is possible, limit) as lists of columns."""
+    name = MEMORY_NAMES[memory]
+
+    def verdict(row):
+        made = figures.verdict(row, memory)
+        return (made or "", *CODES[made])
+
+    def reached(row):
+        return (table.share_text(figures.reached(row, memory)),
+                *CODES[figures.limit_verdict(row, memory)])
+    return (
+        [table.Column(name, lambda row: (table.time_text(figures.time_us(row, memory)),
+                                         table.BOLD), 9, group="time (us)")],
+        [table.Column(name, lambda row: table.times_text(figures.ratio(row, memory)),
+                      group="best peer / ours"),
+         table.Column("", verdict, left=True, group="best peer / ours")],
+        [table.Column(name, lambda row: table.times_text(figures.most_possible(row, memory)),
+                      group="most possible")],
+        [table.Column(name, lambda row: table.time_text(figures.limit_us(row, memory)),
+                      group="limit (us), reached"),
+         table.Column("", reached, group="limit (us), reached")])
+
+
+def columns_of(rows):
+    memories = [memory for memory in figures.OURS if any(memory in row["times_us"] for row in rows)]
+    ours, ratios, possible, limits = ([column for columns in group for column in columns] for group
+                                      in zip(*map(memory_columns, memories))) if memories else \
+        ([], [], [], [])
+    return [table.Column("size", lambda row: sizes.size_text(row["bytes"]), 10), *ours,
+            *(column for family in families_of(rows) for column in peer_columns(family)),
+            table.Column("best peer", best_text, left=True), *ratios, *possible, *limits]
+
+
+def lines(title, rows, style):
+    yield style.paint(title, table.BOLD)
+    yield from table.lines(columns_of(rows), rows, style=style)
+    yield ""
+
+
+# ---- targets -------------------------------------------------------------------------------------
+
+def target_text(target):
+    names = target.collectives
+    is_all = set(names) == set(figures.COLLECTIVES)
+    return "%s, %s ranks, %s to %s" % (
+        "all" if is_all else ", ".join(names), " or ".join(map(str, target.ranks)),
+        sizes.size_text(target.min_bytes), sizes.size_text(target.max_bytes))
+
+
+def summary_columns():
+    def judged(summary):
+        verdict = figures.summary_verdict(summary)
+        return (verdict, *CODES[verdict])
+
+    def wanted(summary):
+        times = summary.target.times[summary.memory]
+        if summary.by_limit:
+            return ">= %s of the limit" % table.share_text(times)
+        return ">= %gx" % times
+
+    def worst(summary):
+        figure = table.share_text if summary.by_limit else table.times_text
+        return "worst %s (%s, %s)" % (figure(summary.worst), summary.worst_row["collective"],
+                                      sizes.size_text(summary.worst_row["bytes"]))
+    return [table.Column("", cell, left=True) for cell in (
+        judged, lambda summary: "%2d of %2d rows, %2d beyond" % (summary.passed, summary.rows,
+                                                                 summary.beyond),
+        lambda summary: MEMORY_NAMES[summary.memory], wanted, worst,
+        lambda summary: target_text(summary.target))]
+
+
+def summary_lines(rows, style):
+    summaries = figures.summarize(rows)
+    if summaries:
+        yield style.paint("Targets (beyond: where even a call at the machine's limit, which would "
+                          'be "most possible" times as fast as the best peer, would miss)',
+                          table.BOLD)
+        yield from list(table.lines(summary_columns(), summaries, style=style, indent="  "))[1:]
+        yield ""
+
+
+def show(options, name, document, text_of, draw):
+    """Prints and saves it. Returns the exit code."""
+    print(text_of(document, sys.stdout.isatty()))
+    command.save(options, document, text_of(document), draw(document))
+    if any(failure["contender"] in figures.OURS for failure in document["failures"]):
+        command.say(name, "libcoll itself failed; see above")
+        return command.LOST
+    return 0
+
+
+# ---- plot ----------------------------------------------------------------------------------------
+
+COLORS = {"coll": page.OURS, "malloc": page.OURS_TOO, "openmpi": page.PEER, "mpich": page.GOOD,
+          "intelmpi": "#c2a200", "gloo": "#9457a8", "limit": "#8a93a3"}
+NAMES = dict(figures.OURS, limit="limit", **FAMILIES)
+WIDTHS = {"coll": 2.6, "malloc": 2.6, "limit": 1.2}
+
+
+def series_of(rows):
+    """In drawing order; libcoll is last, on top."""
+    found = {"limit": [figures.limit_us(row, "coll") for row in rows]}
+    for family in reversed(FAMILIES):
+        found[family] = [figures.best_settings(row).get(family, (None,))[0] for row in rows]
+    for memory in ("malloc", "coll"):
+        found[memory] = [figures.time_us(row, memory) for row in rows]
+    points = {name: [(row["bytes"], us) for row, us in zip(rows, listed) if us]
+              for name, listed in found.items()}
+    return [times.Series(NAMES[name], COLORS[name], WIDTHS.get(name, 1.7), some, name == "limit")
+            for name, some in points.items() if some]
+
+
+def marks_of(row):
+    ratios = [(memory, figures.ratio(row, memory)) for memory in figures.OURS]
+    return [(("%.2g×" if ratio < 9.95 else "%.0f×") % ratio, COLORS[memory])
+            for memory, ratio in ratios if ratio is not None]
+
+
+def draw(notes, blocks, note_of, columns):
+    """note_of(row): what a panel says of its rows."""
+    panels = []
+    for rows in blocks:
+        marks = {row["bytes"]: marks_of(row) for row in rows}
+        panels.append(times.Panel(
+            rows[0]["collective"], note_of(rows[0]), [row["bytes"] for row in rows],
+            series_of(rows), marks if any(marks.values()) else {}, "best peer ÷ ours"))
+    return times.draw("Time of a call by size: libcoll, its peers, the machine's limit", notes,
+                      panels, columns)

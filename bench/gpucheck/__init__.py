@@ -1,1 +1,0 @@
-"""The steps of tools/gpu-check."""

@@ -1,2 +1,0 @@
-"""The parts of bench/torch-compare: `ranks` is the program that the ranks run, `loop.cpp` makes the
-calls from C++, `table` shows what was measured."""
