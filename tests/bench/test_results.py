@@ -41,6 +41,18 @@ class Recorded(unittest.TestCase):
             with open(path[:-len("json")] + "txt", encoding="utf-8") as file:
                 self.assertEqual(made.stdout.rstrip("\n"), file.read().rstrip("\n"), path)
 
+    def test_some_page_shows_each(self):
+        pages = ""
+        for folder in (ROOT, os.path.join(ROOT, "docs")):
+            for path in glob.glob(os.path.join(folder, "*.md")):
+                with open(path, encoding="utf-8") as file:
+                    pages += file.read()
+        results = os.listdir(os.path.join(BENCH, "results"))
+        shown = {name for name in results if "results/" + name in pages}
+        bases = {os.path.splitext(name)[0] for name in shown}
+        kept = {base + ".json" for base in bases}  # what the tables and pictures are made of
+        self.assertEqual(sorted(set(results) - shown - kept), [])
+
     def test_figures_of_another_command_are_refused(self):
         path = os.path.join(BENCH, "results", "torch.json")
         for name in ("ab", "compare", "paced", "train-compare"):
