@@ -1,6 +1,6 @@
-/* limit: measures a lower bound for the time of a collective on this machine. Forks the ranks
- * (limit_rank.c) and waits for them. If one fails, kills the others, which would wait for it
- * forever. Prints one JSON object. */
+/* limit: measures plain copies, the minimal data movement of a collective without a library. Forks
+ * the ranks (limit_rank.c) and waits for them. If one fails, kills the others, which would wait for
+ * it forever. Prints one JSON object. */
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -103,10 +103,12 @@ static coll_status_t parse(int argc, char **argv, limit_settings_t *settings, bo
   const base_command_t command = {
       "limit",
       "[options] COLLECTIVE",
-      "Measures a lower bound for the time of a COLLECTIVE on this machine. Prints JSON, times in\n"
-      "us. mapped_us: the minimal data movement, by all ranks at once and without waiting, where\n"
-      "ranks access each other's buffers. staged_us: the same through shared memory. crossing_us:\n"
-      "the minimal copies with waiting, through slots in shared memory between two ranks.\n"
+      "Measures plain copies: what a COLLECTIVE has to load and store, and its flags, without a\n"
+      "library. A library may be faster: this is no bound. Prints JSON, times in us.\n"
+      "mapped_us: the minimal data movement, by all ranks at once and without waiting, where "
+      "ranks\n"
+      "access each other's buffers. staged_us: the same through shared memory. crossing_us: the\n"
+      "minimal copies with waiting, through slots in shared memory between two ranks.\n"
       "barrier_us, round_trip_us, one_way_us: a barrier of flags, a flag and its reply, one of a\n"
       "stream of flags in one direction.",
       "  limit -n 2 --cpus 0,1 --sizes 64K,64M broadcast\n      two ranks on two cores\n",

@@ -66,7 +66,7 @@ static void print_setup(const settings_t *settings, const step_rank_t *rank, dou
          s->preset, train_precision_names[s->precision], (int)s->zero, (int)s->batch,
          (int)s->length, rank->group.size, rank->group.size > 1 ? "s" : "", threads,
          threads > 1 ? "s" : "", recomputed[s->recompute]);
-  printf("%.1f MB of activations on each; best rate of %s products: %.1f GFLOP/s\n",
+  printf("%.1f MB of activations on each; rate of a large %s product: %.1f GFLOP/s\n",
          (double)train_model_bytes(rank->layout, &rank->model->options) * 1e-6,
          train_dtype_name(product_dtype(settings)), rate * 1e-9);
 }
@@ -76,9 +76,9 @@ static void print_timing(const char *which, const settings_t *settings, const st
   double ms = step_total_ms(timing), per_s = 1e3 / ms, flops = flops_of(settings, rank);
   printf("%s step %.1f ms (passes %.1f, norm %.1f, AdamW %.1f; of which waiting for ranks %.1f), ",
          which, ms, timing->passes_ms, timing->reduce_ms, timing->update_ms, timing->waited_ms);
-  printf("%.0f tokens/s, %.1f GFLOP/s, %.1f %% of the best product rate\n",
+  printf("%.0f tokens/s, %.1f GFLOP/s, %.3f times a large product's rate\n",
          per_s * (double)(settings->step.batch * settings->step.length), per_s * flops * 1e-9,
-         100 * per_s * flops / rate);
+         per_s * flops / rate);
 }
 
 /* Prints and releases it. */
@@ -123,8 +123,7 @@ static coll_status_t print_limit(const settings_t *settings, const step_rank_t *
   double limit_ms;
   COLL_TRY(step_limit_measure(rank->layout, rank->rows, rank->pool,
                               (train_precision_t)settings->step.precision, stdout, &limit_ms));
-  printf("the median step takes %.3f times as long and reaches %.1f %% of the limit\n",
-         step_total_ms(median) / limit_ms, 100 * limit_ms / step_total_ms(median));
+  printf("the median step takes %.3f times as long as these\n", step_total_ms(median) / limit_ms);
   return COLL_OK;
 }
 
@@ -255,7 +254,7 @@ static int run_tool(int argc, char **argv) {
       {0, "save", BASE_OPTION_TEXT, &settings.save, "PATH",
        "save the initial weights: a name as for 'gpt convert'"},
       {0, "limit", BASE_OPTION_FLAG, &settings.limit, NULL,
-       "also measure a lower bound for a step, on one rank"},
+       "also measure the products and the memory traffic of a step alone, on one rank"},
       {0, "json", BASE_OPTION_FLAG, &settings.json, NULL,
        "print a line of JSON, for bench/scaling"},
       {0, "serve", BASE_OPTION_FLAG, &settings.serve, NULL,

@@ -190,7 +190,7 @@ static void print_memory(FILE *out, const char *name, double bytes, double ms) {
 }
 
 static void print_limit(FILE *out, const limit_t *limit) {
-  fprintf(out, "%-22s %5s %6s %7s %6s %9s %8s\n", "lower bound of a step", "times", "rows",
+  fprintf(out, "%-22s %5s %6s %7s %6s %9s %8s\n", "parts of a step, alone", "times", "rows",
           "columns", "depth", "GFLOP/s", "ms");
   for (int i = 0; i < PRODUCTS; i++) print_product(out, &limit->products[i], limit->product_ms[i]);
   print_memory(out, "gradient norm", limit->norm_bytes, limit->norm_ms);

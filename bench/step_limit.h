@@ -1,7 +1,8 @@
 /*
- * A lower bound for the time of a GPT-2 training step on this machine: the matrix products, each at
- * the rate that it reaches alone, plus the memory traffic of gradient norm and AdamW at the
- * bandwidth of all threads. Everything else counts as free.
+ * The parts of a GPT-2 training step that no program can leave out, each alone: the matrix products
+ * at the rates of this library, and the memory traffic of gradient norm and AdamW at the bandwidth
+ * of all threads. Their sum is no bound for a step: other products may be faster, and what one part
+ * leaves in a cache saves the next one's loads.
  */
 #ifndef BENCH_STEP_LIMIT_H
 #define BENCH_STEP_LIMIT_H

@@ -1,19 +1,20 @@
-"""Computes medians, ratios, the machine's limit, and whether a row meets its target. Pure
-functions on rows:
+"""Computes medians, ratios, and whether a row meets its target. Pure functions on rows:
 
     {"ranks": 2, "collective": "allreduce", "bytes": 4096,
      "times_us": {configuration: [one per round]},
      "limit": {"mapped_us": [...], "staged_us": [...], "crossing_us": [...],
                "barrier_us": [...], "round_trip_us": [...], "one_way_us": [...]}}
 
-The times of the limit come from bench/limit. mapped_us, staged_us: the minimal data movement of
-the call, without waiting, where ranks access each other's buffers (mapped) or shared slots only
-(staged). crossing_us: the minimal copies with waiting, between two ranks through shared slots;
-missing with fewer cores than ranks. barrier_us, round_trip_us, one_way_us: a barrier of flags, a
-flag and its reply, one of a stream of flags in one direction.
+"limit" has times of plain copies, without a library (bench/limit). They are no bound: a library may
+copy in a better way, and the machine may have been slower while they were measured. mapped_us,
+staged_us: the minimal data movement of the call, without waiting, where ranks access each other's
+buffers (mapped) or shared slots only (staged). crossing_us: the minimal copies with waiting,
+between two ranks through shared slots; missing with fewer cores than ranks.
+barrier_us, round_trip_us, one_way_us: a barrier of flags, a flag and its reply, one of a stream of
+flags in one direction.
 
-Rows of ranks on several hosts also have "hosts"; their limit has socket_us alone, of
-bench/limit_net.
+Rows of ranks on several hosts also have "hosts"; their plain times are socket_us alone, of plain
+sockets (bench/limit_net).
 """
 import collections
 import statistics
@@ -86,7 +87,7 @@ def ratio(row, memory):
     return over_rounds(row, best_peer_us, lambda alone: time_us(alone, memory))
 
 
-# ---- the limit -----------------------------------------------------------------------------------
+# ---- plain copies and sockets --------------------------------------------------------------------
 
 def median_of(row, name):
     return statistics.median(row["limit"].get(name, [0]))
@@ -109,9 +110,9 @@ def staged_us(row):
     return max(sync_us + median_of(row, "staged_us"), median_of(row, "crossing_us"))
 
 
-def limit_us(row, memory):
-    """The lower bound of the time: flags and minimal copies. Buffers that peers can map may be
-    staged as well."""
+def plain_us(row, memory):
+    """The time of flags and minimal copies, or of sockets. Buffers that peers can map may be staged
+    as well."""
     if "socket_us" in row.get("limit", {}):
         return median_of(row, "socket_us")
     if "mapped_us" not in row.get("limit", {}):
@@ -120,14 +121,15 @@ def limit_us(row, memory):
     return staged if memory == "malloc" else min(mapped_us(row), staged)
 
 
-def most_possible(row, memory):
-    """Time of the best peer / limit."""
-    return over_rounds(row, best_peer_us, lambda alone: limit_us(alone, memory))
+def peer_over_plain(row, memory):
+    """Time of the best peer / plain time."""
+    return over_rounds(row, best_peer_us, lambda alone: plain_us(alone, memory))
 
 
-def reached(row, memory):
-    """Limit / time of libcoll; None if either was not measured."""
-    return over_rounds(row, lambda alone: limit_us(alone, memory),
+def plain_over_ours(row, memory):
+    """Plain time / time of libcoll, above 1 where libcoll is faster; None if either was not
+    measured."""
+    return over_rounds(row, lambda alone: plain_us(alone, memory),
                        lambda alone: time_us(alone, memory))
 
 
@@ -146,12 +148,12 @@ TARGETS = (
     Target(COLLECTIVES, (2,), 4, KIB, {"coll": 2, "malloc": 2}),
     Target(("allreduce",), (4, 8), 4, 64 * MIB, {"coll": 3, "malloc": 3}),
 )
-LIMIT_TARGET = Target(("allreduce", "reduce_scatter", "allgather"), (2,), 16 * MIB, 64 * MIB,
+# Factors over plain copies.
+PLAIN_TARGET = Target(("allreduce", "reduce_scatter", "allgather"), (2,), 16 * MIB, 64 * MIB,
                       {"coll": 0.8})
-# Between hosts: level with every peer or ahead, and from 1 MiB on that share of what plain sockets
-# reach.
+# Between hosts: level with every peer or ahead, and from 1 MiB on that factor over plain sockets.
 NET_TARGET = Target(COLLECTIVES, (), 4, 64 * MIB, {"coll": 1})
-NET_LIMIT_SHARE = 0.85
+NET_PLAIN_MIN = 0.85
 
 
 def fits(target, row):
@@ -166,30 +168,30 @@ def target_of(row):
 
 
 def verdict(row, memory):
-    """PASS, FAIL, or BEYOND if even a call at the limit would miss the target; None if the row
+    """PASS, FAIL, or BEYOND if plain copies or sockets would miss the target, too; None if the row
     has no target or was not measured."""
     target, times = target_of(row), ratio(row, memory)
     if target is None or times is None:
         return None
     if times >= target.times[memory]:
         return PASS
-    possible = most_possible(row, memory)
-    return BEYOND if possible is not None and possible < target.times[memory] else FAIL
+    plain = peer_over_plain(row, memory)
+    return BEYOND if plain is not None and plain < target.times[memory] else FAIL
 
 
-def limit_verdict(row, memory):
-    share = reached(row, memory)
-    if share is not None and "hosts" in row:
+def plain_verdict(row, memory):
+    times = plain_over_ours(row, memory)
+    if times is not None and "hosts" in row:
         if row["bytes"] < MIB:
             return None
-        return PASS if share >= NET_LIMIT_SHARE else FAIL
-    if share is None or memory not in LIMIT_TARGET.times or not fits(LIMIT_TARGET, row):
+        return PASS if times >= NET_PLAIN_MIN else FAIL
+    if times is None or memory not in PLAIN_TARGET.times or not fits(PLAIN_TARGET, row):
         return None
-    return PASS if share >= LIMIT_TARGET.times[memory] else FAIL
+    return PASS if times >= PLAIN_TARGET.times[memory] else FAIL
 
 
 Summary = collections.namedtuple("Summary",
-                                 "target memory rows passed beyond worst worst_row by_limit")
+                                 "target memory rows passed beyond worst worst_row over_plain")
 
 
 def summary_verdict(summary):
@@ -201,19 +203,19 @@ def summary_verdict(summary):
 def summarize(rows):
     """One Summary per target and kind of memory, if there are rows for it."""
     summaries = []
-    for target in TARGETS + (LIMIT_TARGET,):
-        by_limit = target is LIMIT_TARGET
-        figure, judge = (reached, limit_verdict) if by_limit else (ratio, verdict)
+    for target in TARGETS + (PLAIN_TARGET,):
+        over_plain = target is PLAIN_TARGET
+        figure, judge = (plain_over_ours, plain_verdict) if over_plain else (ratio, verdict)
         for memory in target.times:
             mine = [row for row in rows if figure(row, memory) is not None and (
-                fits(target, row) if by_limit else target_of(row) is target)]
+                fits(target, row) if over_plain else target_of(row) is target)]
             if not mine:
                 continue
             verdicts = [judge(row, memory) for row in mine]
             worst_row = min(mine, key=lambda row: figure(row, memory))
             summaries.append(Summary(target, memory, len(mine), verdicts.count(PASS),
                                      verdicts.count(BEYOND), figure(worst_row, memory), worst_row,
-                                     by_limit))
+                                     over_plain))
     return summaries
 
 

@@ -12,6 +12,10 @@ CODES = {figures.PASS: (table.GREEN,), figures.FAIL: (table.RED, table.BOLD),
 
 # ---- table ---------------------------------------------------------------------------------------
 
+def plain_name(rows):
+    return "sockets" if "hosts" in rows[0] else "copies"
+
+
 def best_text(row):
     """"Open MPI, copy": the best peer and its setting."""
     best = figures.best_peer(row)
@@ -36,38 +40,38 @@ def peer_columns(family):
                          group=group)]
 
 
-def memory_columns(memory):
-    """(its times, ratios, what is possible, limit) as lists of columns."""
+def memory_columns(memory, plain):
+    """(its times, ratios, those of plain copies or sockets, plain times) as lists of columns."""
     name = MEMORY_NAMES[memory]
 
     def verdict(row):
         made = figures.verdict(row, memory)
         return (made or "", *CODES[made])
 
-    def reached(row):
-        return (table.share_text(figures.reached(row, memory)),
-                *CODES[figures.limit_verdict(row, memory)])
+    def over_ours(row):
+        return (table.times_text(figures.plain_over_ours(row, memory)),
+                *CODES[figures.plain_verdict(row, memory)])
     return (
         [table.Column(name, lambda row: (table.time_text(figures.time_us(row, memory)),
                                          table.BOLD), 9, group="time (us)")],
         [table.Column(name, lambda row: table.times_text(figures.ratio(row, memory)),
                       group="best peer / ours"),
          table.Column("", verdict, left=True, group="best peer / ours")],
-        [table.Column(name, lambda row: table.times_text(figures.most_possible(row, memory)),
-                      group="most possible")],
-        [table.Column(name, lambda row: table.time_text(figures.limit_us(row, memory)),
-                      group="limit (us), reached"),
-         table.Column("", reached, group="limit (us), reached")])
+        [table.Column(name, lambda row: table.times_text(figures.peer_over_plain(row, memory)),
+                      group="best peer / " + plain)],
+        [table.Column(name, lambda row: table.time_text(figures.plain_us(row, memory)),
+                      group=plain + " (us), / ours"),
+         table.Column("", over_ours, group=plain + " (us), / ours")])
 
 
 def columns_of(rows):
     memories = [memory for memory in figures.OURS if any(memory in row["times_us"] for row in rows)]
-    ours, ratios, possible, limits = ([column for columns in group for column in columns] for group
-                                      in zip(*map(memory_columns, memories))) if memories else \
-        ([], [], [], [])
+    made = [memory_columns(memory, plain_name(rows)) for memory in memories]
+    ours, ratios, peers, plain = ([column for columns in made for column in columns[at]]
+                                  for at in range(4))
     return [table.Column("size", lambda row: sizes.size_text(row["bytes"]), 10), *ours,
             *(column for family in families_of(rows) for column in peer_columns(family)),
-            table.Column("best peer", best_text, left=True), *ratios, *possible, *limits]
+            table.Column("best peer", best_text, left=True), *ratios, *peers, *plain]
 
 
 def lines(title, rows, style):
@@ -93,14 +97,12 @@ def summary_columns():
 
     def wanted(summary):
         times = summary.target.times[summary.memory]
-        if summary.by_limit:
-            return ">= %s of the limit" % table.share_text(times)
-        return ">= %gx" % times
+        return ">= %gx%s" % (times, " over plain copies" if summary.over_plain else "")
 
     def worst(summary):
-        figure = table.share_text if summary.by_limit else table.times_text
-        return "worst %s (%s, %s)" % (figure(summary.worst), summary.worst_row["collective"],
-                                      sizes.size_text(summary.worst_row["bytes"]))
+        return "worst %s (%s, %s)" % (
+            table.times_text(summary.worst), summary.worst_row["collective"],
+            sizes.size_text(summary.worst_row["bytes"]))
     return [table.Column("", cell, left=True) for cell in (
         judged, lambda summary: "%2d of %2d rows, %2d beyond" % (summary.passed, summary.rows,
                                                                  summary.beyond),
@@ -111,9 +113,8 @@ def summary_columns():
 def summary_lines(rows, style):
     summaries = figures.summarize(rows)
     if summaries:
-        yield style.paint("Targets (beyond: where even a call at the machine's limit, which would "
-                          'be "most possible" times as fast as the best peer, would miss)',
-                          table.BOLD)
+        yield style.paint("Targets, of the best peer / ours (beyond: where plain copies would miss "
+                          "them, too)", table.BOLD)
         yield from list(table.lines(summary_columns(), summaries, style=style, indent="  "))[1:]
         yield ""
 
@@ -130,22 +131,23 @@ def show(options, name, document, text_of, draw):
 
 # ---- plot ----------------------------------------------------------------------------------------
 
+PLAIN = "plain"
 COLORS = {"coll": page.OURS, "malloc": page.OURS_TOO, "openmpi": page.PEER, "mpich": page.GOOD,
-          "intelmpi": "#c2a200", "gloo": "#9457a8", "limit": "#8a93a3"}
-NAMES = dict(figures.OURS, limit="limit", **FAMILIES)
-WIDTHS = {"coll": 2.6, "malloc": 2.6, "limit": 1.2}
+          "intelmpi": "#c2a200", "gloo": "#9457a8", PLAIN: "#8a93a3"}
+WIDTHS = {"coll": 2.6, "malloc": 2.6, PLAIN: 1.2}
 
 
 def series_of(rows):
     """In drawing order; libcoll is last, on top."""
-    found = {"limit": [figures.limit_us(row, "coll") for row in rows]}
+    names = {**figures.OURS, **FAMILIES, PLAIN: "plain " + plain_name(rows)}
+    found = {PLAIN: [figures.plain_us(row, "coll") for row in rows]}
     for family in reversed(FAMILIES):
         found[family] = [figures.best_settings(row).get(family, (None,))[0] for row in rows]
     for memory in ("malloc", "coll"):
         found[memory] = [figures.time_us(row, memory) for row in rows]
     points = {name: [(row["bytes"], us) for row, us in zip(rows, listed) if us]
               for name, listed in found.items()}
-    return [times.Series(NAMES[name], COLORS[name], WIDTHS.get(name, 1.7), some, name == "limit")
+    return [times.Series(names[name], COLORS[name], WIDTHS.get(name, 1.7), some, name == PLAIN)
             for name, some in points.items() if some]
 
 
@@ -163,5 +165,5 @@ def draw(notes, blocks, note_of, columns):
         panels.append(times.Panel(
             rows[0]["collective"], note_of(rows[0]), [row["bytes"] for row in rows],
             series_of(rows), marks if any(marks.values()) else {}, "best peer ÷ ours"))
-    return times.draw("Time of a call by size: libcoll, its peers, the machine's limit", notes,
-                      panels, columns)
+    return times.draw("Time of a call by size: libcoll, its peers, plain %s" % (
+        plain_name(blocks[0]) if blocks else "copies"), notes, panels, columns)

@@ -61,45 +61,47 @@ class Times(unittest.TestCase):
         self.assertIsNone(figures.ratio(row(coll=[], mpich_default=[2]), "coll"))
 
 
-class Limits(unittest.TestCase):
-    def test_mapped_limit(self):
-        self.assertAlmostEqual(figures.limit_us(row(), "coll"), 50.2)
-        # With a root, two synchronizations are one round trip.
-        self.assertAlmostEqual(figures.limit_us(row("broadcast"), "coll"), 50.3)
+class Plain(unittest.TestCase):
+    """Plain copies."""
 
-    def test_staged_limit(self):
-        self.assertAlmostEqual(figures.limit_us(row(), "malloc"), 66.1)
+    def test_mapped(self):
+        self.assertAlmostEqual(figures.plain_us(row(), "coll"), 50.2)
+        # With a root, two synchronizations are one round trip.
+        self.assertAlmostEqual(figures.plain_us(row("broadcast"), "coll"), 50.3)
+
+    def test_staged(self):
+        self.assertAlmostEqual(figures.plain_us(row(), "malloc"), 66.1)
         # With a root, flags go in one direction.
-        self.assertAlmostEqual(figures.limit_us(row("broadcast"), "malloc"), 66.01)
+        self.assertAlmostEqual(figures.plain_us(row("broadcast"), "malloc"), 66.01)
 
     def test_memory_that_can_be_mapped_may_be_staged(self):
         small = row(size=64)
         small["limit"].update(mapped_us=[0.01], staged_us=[0.02])
         self.assertAlmostEqual(figures.mapped_us(small), 0.21)
-        self.assertAlmostEqual(figures.limit_us(small, "coll"), 0.12)
+        self.assertAlmostEqual(figures.plain_us(small, "coll"), 0.12)
 
-    def test_staged_limit_is_at_least_the_baseline_message(self):
+    def test_staged_copies_take_at_least_the_baseline_message(self):
         measured = row()
         measured["limit"]["crossing_us"] = [80, 300, 90]
-        self.assertAlmostEqual(figures.limit_us(measured, "malloc"), 90)
-        self.assertAlmostEqual(figures.limit_us(measured, "coll"), 50.2)
+        self.assertAlmostEqual(figures.plain_us(measured, "malloc"), 90)
+        self.assertAlmostEqual(figures.plain_us(measured, "coll"), 50.2)
 
-    def test_no_limit_without_mapped_times(self):
+    def test_none_without_mapped_times(self):
         measured = row(coll=[1])
         del measured["limit"]["mapped_us"]
-        self.assertIsNone(figures.limit_us(measured, "coll"))
+        self.assertIsNone(figures.plain_us(measured, "coll"))
 
-    def test_most_possible(self):
+    def test_best_peer_over_plain_copies(self):
         measured = row(coll=[100], malloc=[100], gloo_default=[502])
-        self.assertAlmostEqual(figures.most_possible(measured, "coll"), 10)
-        self.assertIsNone(figures.most_possible(row(coll=[1]), "coll"))
-        self.assertIsNone(figures.most_possible(row(limit=False, gloo_default=[1]), "coll"))
+        self.assertAlmostEqual(figures.peer_over_plain(measured, "coll"), 10)
+        self.assertIsNone(figures.peer_over_plain(row(coll=[1]), "coll"))
+        self.assertIsNone(figures.peer_over_plain(row(limit=False, gloo_default=[1]), "coll"))
 
-    def test_share_of_the_limit(self):
+    def test_plain_copies_over_ours(self):
         measured = row(coll=[100.4], malloc=[66.1])
-        self.assertAlmostEqual(figures.reached(measured, "coll"), 0.5)
-        self.assertAlmostEqual(figures.reached(measured, "malloc"), 1)
-        self.assertIsNone(figures.reached(row(limit=False, coll=[1]), "coll"))
+        self.assertAlmostEqual(figures.plain_over_ours(measured, "coll"), 0.5)
+        self.assertAlmostEqual(figures.plain_over_ours(measured, "malloc"), 1)
+        self.assertIsNone(figures.plain_over_ours(row(limit=False, coll=[1]), "coll"))
 
 
 class Targets(unittest.TestCase):
@@ -132,12 +134,12 @@ class Targets(unittest.TestCase):
         self.assertIs(figures.verdict(slow, "malloc"), figures.FAIL)
         self.assertIsNone(figures.verdict(row("reduce", 4096, coll=[1], gloo_default=[9]), "coll"))
 
-    def test_limit_verdicts(self):
+    def test_plain_verdicts(self):
         big = 16 << 20
-        self.assertIs(figures.limit_verdict(row(size=big, coll=[62]), "coll"), figures.PASS)
-        self.assertIs(figures.limit_verdict(row(size=big, coll=[63]), "coll"), figures.FAIL)
-        self.assertIsNone(figures.limit_verdict(row(size=big, malloc=[63]), "malloc"))
-        self.assertIsNone(figures.limit_verdict(row(size=1 << 20, coll=[63]), "coll"))
+        self.assertIs(figures.plain_verdict(row(size=big, coll=[62]), "coll"), figures.PASS)
+        self.assertIs(figures.plain_verdict(row(size=big, coll=[63]), "coll"), figures.FAIL)
+        self.assertIsNone(figures.plain_verdict(row(size=big, malloc=[63]), "malloc"))
+        self.assertIsNone(figures.plain_verdict(row(size=1 << 20, coll=[63]), "coll"))
 
     def test_summary_names_the_worst(self):
         rows = [row(size=4096, coll=[1], mpich_default=[20], limit=False),
@@ -153,7 +155,7 @@ class Targets(unittest.TestCase):
     def test_summary_of_rows_beyond_the_machine(self):
         rows = [row(size=1 << 20, coll=[60], mpich_default=[600]),
                 row(size=4 << 20, coll=[60], mpich_default=[499])]
-        summary, = [s for s in figures.summarize(rows) if not s.by_limit]
+        summary, = [s for s in figures.summarize(rows) if not s.over_plain]
         self.assertEqual((summary.passed, summary.beyond), (1, 1))
         self.assertIs(figures.summary_verdict(summary), figures.BEYOND)
 
@@ -368,6 +370,14 @@ class Shown(unittest.TestCase):
         self.assertEqual(text.count("Open MPI, copy"), len(self.ROWS))
         self.assertEqual(len({len(line) for line in text.splitlines()[3:7]}), 1)
 
+    def test_what_libcoll_beats_is_no_limit(self):
+        text = self.text_of([row(size=16 << 20, coll=[25.1], gloo_default=[200])])
+        self.assertRegex(text, r" copies \(us\), / ours\n")
+        self.assertRegex(text, r" 50\.2 +2\.00x\n")
+        self.assertIn(">= 0.8x over plain copies", text)
+        for word in ("%", "limit", "possible"):
+            self.assertNotIn(word, text)
+
     def test_table_shows_beyond(self):
         text = self.text_of([row(size=1 << 20, malloc=[100], gloo_default=[200])])
         self.assertRegex(text, r" 2\.00x  beyond +3\.03x ")
@@ -379,7 +389,7 @@ class Shown(unittest.TestCase):
         space = "{http://www.w3.org/2000/svg}"
         self.assertEqual(len(document.findall(space + "polyline")), 5)
         words = [element.text for element in document.findall(space + "text")]
-        for name in ("allreduce", "libcoll", "Open MPI", "Gloo", "limit", "12×", "a < b"):
+        for name in ("allreduce", "libcoll", "Open MPI", "Gloo", "plain copies", "12×", "a < b"):
             self.assertIn(name, words)
 
     def test_labels_do_not_overlap(self):

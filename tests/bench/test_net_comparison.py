@@ -176,7 +176,7 @@ class Rounds(unittest.TestCase):
         self.assertEqual(survey.layout.hosts.shapes, [10])
         self.assertEqual(found[0].checks, [1, 0])
         self.assertAlmostEqual(figures.ratio(row, "coll"), (5 + 5 / 3) / 2)
-        self.assertAlmostEqual(figures.reached(row, "coll"), (1 + 2 / 3) / 2)
+        self.assertAlmostEqual(figures.plain_over_ours(row, "coll"), (1 + 2 / 3) / 2)
 
     def test_a_failure_ends_a_contender_alone(self):
         key = ("allreduce", 4)
@@ -224,17 +224,25 @@ class Texts(unittest.TestCase):
         self.assertIs(figures.verdict(row(), "coll"), figures.PASS)
         self.assertIs(figures.verdict(row(coll=[21], limit=[19]), "coll"), figures.FAIL)
         self.assertIs(figures.verdict(row(coll=[21], limit=[22]), "coll"), figures.BEYOND)
-        self.assertIs(figures.limit_verdict(row(), "coll"), figures.PASS)
-        self.assertIs(figures.limit_verdict(row(coll=[11]), "coll"), figures.FAIL)
-        self.assertIsNone(figures.limit_verdict(row(size=64), "coll"))
+        self.assertIs(figures.plain_verdict(row(), "coll"), figures.PASS)
+        self.assertIs(figures.plain_verdict(row(coll=[11]), "coll"), figures.FAIL)
+        self.assertIsNone(figures.plain_verdict(row(size=64), "coll"))
 
     def test_text(self):
         rows = [row(), row(size=64, coll=[40]), row(size=64, per_host=1, ranks=2, gbit=0)]
         text = compare_net.text_of(document_of(rows, [CELL]))
         for words in ("allreduce, 2x2, 10 Gbit/s", "allreduce, 2x1, unshaped", "Open MPI, ucx",
-                      "2 of 3 rows level with the best peer", "1 of 1 rows of 1 MiB and more",
+                      "2 of 3 rows level with the best peer",
+                      "1 of 1 rows of 1 MiB and more at 0.85x the speed of plain sockets",
+                      "sockets (us), / ours", "sockets / ours 0.23x",
                       "libcoll 1, O 5", "0.50x", "2x2    coll        2.50      2.00      0.00"):
             self.assertIn(words, text)
+
+    def test_what_libcoll_beats_is_no_limit(self):
+        text = compare_net.text_of(document_of([row(coll=[6])]))
+        self.assertIn("1.50x", text)
+        for word in ("%", "limit", "Limit"):
+            self.assertNotIn(word, text)
 
     def test_documents_are_merged(self):
         again = document_of([row(gbit=0), row(coll=[99])])
@@ -292,7 +300,7 @@ class Namespaces(unittest.TestCase):
                 self.assertEqual((len(rows), survey.failures), (4, []))
                 for one in rows:
                     self.assertGreater(figures.time_us(one, "coll"), 0)
-                    self.assertGreater(figures.limit_us(one, "coll"), 0)
+                    self.assertGreater(figures.plain_us(one, "coll"), 0)
 
     def test_shaped_links_are_slow(self):
         with real_hosts(2) as made:

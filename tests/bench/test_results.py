@@ -41,6 +41,11 @@ class Recorded(unittest.TestCase):
             with open(path[:-len("json")] + "txt", encoding="utf-8") as file:
                 self.assertEqual(made.stdout.rstrip("\n"), file.read().rstrip("\n"), path)
 
+    def test_no_share_is_above_a_hundred_percent(self):
+        for path in glob.glob(os.path.join(BENCH, "results", "*.txt")):
+            with open(path, encoding="utf-8") as file:
+                self.assertNotRegex(file.read(), r"\b(10[1-9]|1[1-9]\d|[2-9]\d\d) ?%", path)
+
     def test_some_page_shows_each(self):
         pages = ""
         for folder in (ROOT, os.path.join(ROOT, "docs")):

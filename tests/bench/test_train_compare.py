@@ -49,7 +49,13 @@ class Figures(unittest.TestCase):
     def test_ratios_are_of_the_same_round(self):
         one = group(libtrain=[100, 300, 200], peer=[150, 450, 300])
         self.assertEqual(table.ratio_to_ours(one, "peer").median, 1.5)
-        self.assertEqual(table.share_of_limit(one, "libtrain"), (0.5 + 1 / 3) / 2)
+        self.assertEqual(table.parts_to_step(one, "libtrain"), (0.5 + 1 / 3) / 2)
+
+    def test_parts_that_take_longer_alone_are_no_limit(self):
+        text = "\n".join(table.group_lines(group(libtrain=[40.0])))
+        self.assertRegex(text, r"libtrain +40\.0 .* 1\.25\n +parts of a step, alone +50\.0")
+        self.assertNotIn("limit", text)
+        self.assertNotIn("%", text)
 
     def test_ours_stands_first_and_then_peers_by_time(self):
         one = group(slow=[3.0], fast=[2.0], libtrain=[9.0])

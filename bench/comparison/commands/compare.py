@@ -1,7 +1,7 @@
-"""Compares libcoll with Open MPI, MPICH, Intel MPI and PyTorch's Gloo, and with a lower bound
-("limit") of this machine. The releases of the peers that bench/peers/requirements.txt names are
-installed in the build folder, from the package index that pip uses: 150 MB for the MPIs, 3 GB for
-PyTorch unless --python names an interpreter that has it.
+"""Compares libcoll with Open MPI, MPICH, Intel MPI and PyTorch's Gloo, and with plain copies on
+this machine. The releases of the peers that bench/peers/requirements.txt names are installed in the
+build folder, from the package index that pip uses: 150 MB for the MPIs, 3 GB for PyTorch unless
+--python names an interpreter that has it.
 
 All configurations run in turn on the same cores, in several rounds. The same code times all of
 them on the same buffers: float32, sum, out of place. The time of a round is that of collbench: the
@@ -15,14 +15,15 @@ The latency between the two cores of a virtual machine changes when the host mov
 waits for a limited time until the latency is the usual one, and runs again if the latency differed
 from that of most launches of its round.
 
-The limit (bench/limit) is the time of the minimal data movement plus the flags that must be
-exchanged. All ranks load and store at once, without waiting, what the collective must load and
-store, with the fastest of several methods. Where ranks access each other's buffers, flags are
-exchanged before and after. Otherwise data are copied through shared slots and flags are exchanged
-once, with a root in one direction only; and the limit is not less than the time of the minimal
+Plain copies (bench/limit) take the time of the minimal data movement plus the flags that must be
+exchanged. They are no bound: a library may copy in a better way, and "copies / ours" is above 1
+where libcoll is faster. All ranks load and store at once, without waiting, what the collective must
+load and store, with the fastest of several methods. Where ranks access each other's buffers, flags
+are exchanged before and after. Otherwise data are copied through shared slots and flags are
+exchanged once, with a root in one direction only; and the time is not less than that of the minimal
 copies with waiting, chunk by chunk through few or many slots. With fewer cores than ranks, a core
-does the work of its ranks one after another. A missed target that a call at the limit would miss
-too is marked "beyond". The targets are in bench/comparison/figures.py.
+does the work of its ranks one after another. A missed target that plain copies would miss too is
+marked "beyond". The targets are in bench/comparison/figures.py.
 
 Run it on an idle machine. The load average before and after is part of the results."""
 import os

@@ -91,11 +91,12 @@ def lines(options, found):
     times = {row: [ms for steps, _, _ in made for ms in steps] for row, made in found.items()}
     medians = {row: statistics.median(listed) for row, listed in times.items()}
 
-    def of_best(row):
+    def rate(row):
+        """Of the step's products, to that of one large product alone."""
         if row is None:
             return ""
         flops = found[row][-1][2]
-        return "%.1f" % (100 * flops / medians[row] * 1e3 / max(rate for _, rate, _ in found[row]))
+        return "%.3f" % (flops / medians[row] * 1e3 / max(rate for _, rate, _ in found[row]))
     yield "%s, batch %d of %d tokens; medians of %d steps in %d rounds" % (
         options.preset, options.batch, options.length, options.rounds * options.steps,
         options.rounds)
@@ -105,7 +106,7 @@ def lines(options, found):
         table.Column("fastest\n(ms)", lambda row: "%.1f" % min(times[row]), 9),
         table.Column("tokens/s", lambda row: "%.1f" % (
             options.batch * options.length / medians[row] * 1e3), 10),
-        table.Column("of best\n(%)", of_best, 8),
+        table.Column("rate / of a\nlarge product", rate),
         table.Column("relative\nspeed", lambda row: "%.3f" % (
             medians[options.rows[0]] / medians[row]), 9)], found)
 

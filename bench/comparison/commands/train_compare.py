@@ -1,6 +1,6 @@
-"""Compares the time of a GPT-2 training step in libtrain with PyTorch's, and with a lower bound for
-this machine: libtrain's own matrix products timed alone plus the memory traffic of gradient norm
-and AdamW (bench/step --limit).
+"""Compares the time of a GPT-2 training step in libtrain with PyTorch's, and with its parts
+alone: libtrain's own matrix products plus the memory traffic of gradient norm and AdamW (bench/step
+--limit). They are no bound: a product may be faster within a step.
 
 For each row (a model, a batch, a length) and precision all programs are started once and stay
 alive; each round times some steps of every one of them, in random order. PyTorch is measured eager
@@ -101,8 +101,8 @@ def ratio_to_ours(group, name):
     return rounds.estimate(rounds.quotients(times[name], times[OURS]))
 
 
-def share_of_limit(group, name):
-    """The median of the limit / the time of a program; None without a limit."""
+def parts_to_step(group, name):
+    """The median of the time of a step's parts alone / the time of a program; None without it."""
     return rounds.median(rounds.quotients(group["limit_ms"], group["times_ms"][name]))
 
 
@@ -119,7 +119,7 @@ def ordered(group):
                                            statistics.median(times[name])))
 
 
-def limits_of(group):
+def parts_of(group):
     return [limit for limit in group["limit_ms"] if limit]
 
 
@@ -127,7 +127,7 @@ def limits_of(group):
 
 def columns(group):
     def of(show):
-        """A cell of a program; that of the limit is empty."""
+        """A cell of a program; that of the parts is empty."""
         return lambda row: show(row[0]) if row[0] in group["times_ms"] else ""
     bound = {None: "", True: "bound threads", False: "unbound threads"}
     return [
@@ -138,8 +138,7 @@ def columns(group):
             lambda name: "%.2f" % ratio_to_ours(group, name).median)),
         table.Column("95 %\ninterval", of(
             lambda name: table.interval_text(ratio_to_ours(group, name))), 12, left=True),
-        table.Column("share of\nlimit", of(lambda name: table.share_text(
-            share_of_limit(group, name)))),
+        table.Column("parts /\ntime", of(lambda name: table.number(parts_to_step(group, name)))),
         table.Column("", of(lambda name: bound[group["bound"].get(name)]), left=True)]
 
 
@@ -147,8 +146,8 @@ def group_lines(group):
     yield "%s, %s, %d rounds%s" % (group["row"], group["precision"], len(group["limit_ms"]),
                                    ", interrupted" if group.get("interrupted") else "")
     rows = [(name, group["times_ms"][name]) for name in ordered(group)]
-    if limits_of(group):
-        rows.append(("limit", limits_of(group)))
+    if parts_of(group):
+        rows.append(("parts of a step, alone", parts_of(group)))
     if rows:
         yield from table.lines(columns(group), rows, indent="  ")
     yield from groups.failure_lines(group)
@@ -164,15 +163,16 @@ def head_lines(document):
 def draw(document):
     colors, shown = {OURS: page.OURS, OURS_FLOAT32: page.OURS_TOO}, []
     for group in document["groups"]:
-        limit = rounds.median(group["limit_ms"])
+        parts = rounds.median(group["limit_ms"])
         made = [bars.Bar(name, median, "%.0f ms, %.2f×" % (median,
                                                            ratio_to_ours(group, name).median),
-                         colors.get(name, page.PEER), limit)
+                         colors.get(name, page.PEER), parts)
                 for name in ordered(group)
                 for median in [statistics.median(group["times_ms"][name])]]
         if made:
             shown.append(bars.Group("%s, %s" % (group["row"], group["precision"]), made))
-    return bars.draw("Time of a training step; the line is the limit", head_lines(document), shown)
+    return bars.draw("Time of a training step; the line: its parts alone", head_lines(document),
+                     shown)
 
 
 def main():

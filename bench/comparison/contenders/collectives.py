@@ -1,6 +1,6 @@
 """Libraries whose collectives are timed on one machine: libcoll with each kind of memory, each peer
-with a few documented settings, and the limit. A contender makes a command line from (collectives,
-sizes, time) and parses times from the output."""
+with a few documented settings, and plain copies. A contender makes a command line from
+(collectives, sizes, time) and parses times from the output."""
 import contextlib
 import json
 import os

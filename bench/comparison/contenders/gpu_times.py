@@ -162,7 +162,7 @@ def measure_limit(machine):
 
 
 def limit_us(model, measured, setting, collective, size):
-    """By the model of tools/gpu-speed with the bandwidths that were measured here."""
+    """By the model of tools/gpu-speed: bytes over the bandwidths that gpu_limit measured here."""
     gpus = 1 if setting.one_gpu else len(measured["gpus"])
     speeds = model.Speeds("one-h100" if gpus == 1 else "8xh100", setting.ranks, False)
     speeds.gpus = gpus
@@ -229,7 +229,7 @@ def measure(machine, nccl, rank_counts, seconds_kept):
 
 
 def table(times, settings, measured):
-    """Rows for the results: medians over the rounds, the ratio, and the share of the limit."""
+    """Rows for the results: medians over the rounds, and the limit."""
     model, rows = load_model(), []
     for setting in settings:
         for (text, collective, size), found in sorted(times.rows.items()):
@@ -237,6 +237,8 @@ def table(times, settings, measured):
                 continue  # a size of fewer elements than ranks is none
             ours, theirs = (rounds.median(found.get(name, [])) for name in ("coll", "nccl"))
             limit = limit_us(model, measured, setting, collective, size) if measured else None
+            if limit is not None and any(us < limit for us in (ours, theirs) if us is not None):
+                limit = None  # the bytes stayed in a cache, whose bandwidth was not measured
             rows.append({"setting": text, "ranks": setting.ranks, "collective": collective,
                          "bytes": size, "coll_us": ours, "nccl_us": theirs, "limit_us": limit,
                          "rounds": len(found.get("coll", []))})

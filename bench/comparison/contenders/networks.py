@@ -1,5 +1,5 @@
 """What is measured between hosts: libcoll, the peers with settings that make them use TCP between
-hosts and, except Gloo, shared memory inside one, and plain sockets as the limit."""
+hosts and, except Gloo, shared memory inside one, and plain sockets."""
 import collections
 import os
 
