@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """A GPT-2 in PyTorch as a user would write it, the peer of bench/step, with autocast,
 scaled_dot_product_attention, clip_grad_norm_ and fused AdamW with libtrain's settings
-(model/optimizer.h). Releases from 1.13 on work: where the attention or the fused AdamW is missing,
-the attention is written out and AdamW is the default one. Where torch.compile or the loss scaling
-of fp16 is missing, the exit code is 69 (EX_UNAVAILABLE).
+(parallel/optimizer.h). Releases from 1.13 on work: where the attention or the fused AdamW is
+missing, the attention is written out and AdamW is the default one. Where torch.compile or the loss
+scaling of fp16 is missing, the exit code is 69 (EX_UNAVAILABLE).
 
 Without --text: takes an untimed step on random tokens, prints a line of JSON that describes the
 setup, and answers each line "steps N" on standard input with {"ms": [...]}, until it ends. With

@@ -16,8 +16,8 @@
 
 #include "libtrain/files/pieces.h"
 #include "libtrain/model/layout.h"
-#include "libtrain/model/optimizer.h"
 #include "libtrain/model/param_provider.h"
+#include "libtrain/parallel/optimizer.h"
 #include "libtrain/parallel/store_options.h"
 
 typedef struct train_store train_store_t;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "libtrain/model/optimizer.h"
+#include "libtrain/parallel/optimizer.h"
 #include "reference.h"
 
 static const train_model_config_t tiny = {

@@ -9,8 +9,8 @@
 #include "harness/sample.h"
 #include "libtrain/layouts/routing.h"
 #include "libtrain/mesh/mesh.h"
-#include "libtrain/model/optimizer.h"
 #include "libtrain/parallel/executor.h"
+#include "libtrain/parallel/optimizer.h"
 #include "libtrain/parallel/ranks.h"
 
 #define LAYOUT_STEPS_MAX 20

@@ -1,6 +1,6 @@
 /* Updates run as tasks, and tasks as blocks of a few elements each, so that each array passes
  * through the caches once, also where types are converted. */
-#include "libtrain/model/optimizer.h"
+#include "libtrain/parallel/optimizer.h"
 
 #include <assert.h>
 #include <math.h>

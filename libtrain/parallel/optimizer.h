@@ -3,8 +3,8 @@
  * with weight decay on matrices only; gradient clipping by global norm; and the learning rate
  * schedule.
  */
-#ifndef LIBTRAIN_MODEL_OPTIMIZER_H
-#define LIBTRAIN_MODEL_OPTIMIZER_H
+#ifndef LIBTRAIN_PARALLEL_OPTIMIZER_H
+#define LIBTRAIN_PARALLEL_OPTIMIZER_H
 
 #include <stddef.h>
 #include <stdint.h>
