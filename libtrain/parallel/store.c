@@ -11,6 +11,7 @@
 #include "libtrain/common/random.h"
 #include "libtrain/parallel/axis.h"
 #include "libtrain/parallel/store.h"
+#include "libtrain/parallel/store_reductions.h"
 #include "libtrain/parallel/store_state.h"
 
 /* ---- creation ---- */
@@ -168,17 +169,6 @@ static double owned_squares(const train_store_t *store, size_t at, size_t count,
     done = end;
   }
   return sum;
-}
-
-store_part_t store_own_part(const train_store_t *store, const train_bucket_t *bucket) {
-  const train_group_t *group = store_group_of(store, bucket->unit);
-  size_t rank = (size_t)group->rank, size = (size_t)group->size;
-  if (store->partition->units[bucket->unit].ranks == group->size) {
-    return (store_part_t){rank * bucket->shard, train_bucket_owned(bucket, group->rank)};
-  }
-  if (store->options.naive) return (store_part_t){0, rank == 0 ? bucket->count : 0};
-  size_t first = bucket->count * rank / size;
-  return (store_part_t){first, bucket->count * (rank + 1) / size - first};
 }
 
 /* Sum of squares of the part of a bucket that only this rank counts. */

@@ -1,4 +1,5 @@
-/* The state of a parameter store, shared by store.c, store_provider.c and store_shards.c. */
+/* The state of a parameter store. store.c, store_provider.c and store_shards.c share it; the first
+ * two call store_reductions.h, and none of them another. */
 #ifndef LIBTRAIN_PARALLEL_STORE_STATE_H
 #define LIBTRAIN_PARALLEL_STORE_STATE_H
 
@@ -101,13 +102,16 @@ static inline bool store_has(const struct train_store *store, const store_array_
 typedef struct store_part {
   size_t first, count;
 } store_part_t;
-store_part_t store_own_part(const struct train_store *store, const train_bucket_t *bucket);
-
-/* Waits for the collectives of both queues. */
-coll_status_t store_wait(struct train_store *store);
-
-/* Queues the reductions that are ready and waits for all collectives. Afterwards all gradients are
- * in store->gradients. */
-coll_status_t store_finish_reductions(struct train_store *store);
+static inline store_part_t store_own_part(const struct train_store *store,
+                                          const train_bucket_t *bucket) {
+  const train_group_t *group = store_group_of(store, bucket->unit);
+  size_t rank = (size_t)group->rank, size = (size_t)group->size;
+  if (store->partition->units[bucket->unit].ranks == group->size) {
+    return (store_part_t){rank * bucket->shard, train_bucket_owned(bucket, group->rank)};
+  }
+  if (store->options.naive) return (store_part_t){0, rank == 0 ? bucket->count : 0};
+  size_t first = bucket->count * rank / size;
+  return (store_part_t){first, bucket->count * (rank + 1) / size - first};
+}
 
 #endif
