@@ -85,6 +85,7 @@ class Torch(unittest.TestCase):
     def test_zero_redundancy_optimizer(self):
         self.each_size("parallel", "zero")
 
+    @since(2, 0, "FSDP for Python 3.11")
     def test_fsdp(self):
         self.each_size("parallel", "fsdp")
 
