@@ -59,19 +59,17 @@ COLL_MPI_STATS=0 with_layer 2 trials turn && grep -q 'turn ends' out
 ok "a later trial gives libcoll the calls that have passed"
 export COLL_MPI_SERVE=always
 
-# Ranks whose MPI copies nothing by itself: the receiver needs the sender's help.
+# Ranks whose MPI copies nothing by itself: the receiver needs the sender's help. UCX gets no TCP:
+# in namespaces, MPICH 5's looks for the interfaces of the machine and finds none that it can use.
 if [ "$abi" = ompi ]; then
   options="--mca btl tcp,self --mca pml ob1 --mca osc ^ucx"
 else
-  export MPIR_CVAR_CH4_CMA_ENABLE=0 MPIR_CVAR_NOLOCAL=1 MPIR_CVAR_CH3_NOLOCAL=1 UCX_TLS=tcp,self
+  export MPIR_CVAR_CH4_CMA_ENABLE=0 MPIR_CVAR_NOLOCAL=1 MPIR_CVAR_CH3_NOLOCAL=1 UCX_TLS=posix,self
 fi
 for mode in always measured; do
   export COLL_MPI_SERVE=$mode
   for case in isend window ibarrier first bcast served; do
-    # MPICH 4 may hang in MPI_Finalize after a large message over UCX's TCP, without the layer too:
-    # what both ranks have said before it is enough.
-    { with_layer 2 progress $case || [ "$abi" = mpich ]; } &&
-      [ "$(grep -o "$case ends" out | wc -l)" = 2 ]
+    with_layer 2 progress $case && [ "$(grep -o "$case ends" out | wc -l)" = 2 ]
     ok "progress in a collective: $case, $mode"
   done
 done
