@@ -38,11 +38,11 @@ case $("$launcher" --version 2>&1) in
 esac
 
 # on_two_hosts COMMAND...: runs it with two ranks on one host and one on the other; output in out
-# and err. The launcher is on the first host.
+# and err. The launcher is on the first host. The limit is for what hangs.
 on_two_hosts() {
   # shellcheck disable=SC2086
-  timeout 100 ./enter 10.77.0.1 "$layers/coll-mpi" --layer "$abi" "$launcher" $options -n 3 "$@" \
-    >out 2>err </dev/null
+  timeout "${limit_s:-300}" ./enter 10.77.0.1 "$layers/coll-mpi" --layer "$abi" "$launcher" \
+    $options -n 3 "$@" >out 2>err </dev/null
 }
 
 export COLL_MPI_SERVE=always COLL_MPI_STATS=1
