@@ -55,12 +55,11 @@ class Figures(unittest.TestCase):
         text = "\n".join(table.group_lines(group(libtrain=[40.0])))
         self.assertRegex(text, r"libtrain +40\.0 .* 1\.25\n +parts of a step, alone +50\.0")
         self.assertNotIn("limit", text)
-        self.assertNotIn("%", text)
+        self.assertNotIn("share", text)
 
     def test_ours_stands_first_and_then_peers_by_time(self):
         one = group(slow=[3.0], fast=[2.0], libtrain=[9.0])
         self.assertEqual(table.ordered(one), ["libtrain", "fast", "slow"])
-        self.assertEqual(table.best_peer(one), "fast")
 
     def test_the_plot_is_a_bar_per_program(self):
         drawn = table.draw({

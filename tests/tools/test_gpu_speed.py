@@ -114,6 +114,12 @@ class Times(unittest.TestCase):
         self.assertAlmostEqual(speed.limit_us(two, "alltoall", 1000), fixed + 500 / 10)
 
 
+    def test_a_plan_that_beats_the_limit_is_an_error(self):
+        idle = speed.Plan("parts 1\nreach own\nrank 0\nlane 0\nend\n")
+        with self.assertRaisesRegex(ValueError, "idle, allreduce of 1 KiB takes less than the lim"):
+            speed.estimate(machine(1, 1), "allreduce", {"idle": idle}, 1024)
+
+
 class Tool(unittest.TestCase):
     def run_tool(self, *words):
         return subprocess.run([TOOL, "--build", BUILD, *words], capture_output=True, text=True,

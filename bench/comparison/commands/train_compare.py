@@ -106,12 +106,6 @@ def parts_to_step(group, name):
     return rounds.median(rounds.quotients(group["limit_ms"], group["times_ms"][name]))
 
 
-def best_peer(group):
-    """The fastest program that is not libtrain; None without one."""
-    others = [name for name in group["times_ms"] if not name.startswith(OURS)]
-    return min(others, key=lambda name: statistics.median(group["times_ms"][name]), default=None)
-
-
 def ordered(group):
     """libtrain, libtrain in float32, then the peers by time."""
     times = group["times_ms"]
