@@ -11,6 +11,9 @@ from comparison.launch import end_group
 PASS, FAIL, SKIP = "pass", "FAIL", "-"
 Result = collections.namedtuple("Result", "outcome note")
 
+# All but those of blocks of different sizes, which GPUs do not have.
+COLLECTIVES = ("allreduce,reduce,reduce_scatter,allgather,broadcast,gather,scatter,alltoall,"
+               "alltoallv,barrier,sendrecv")
 COUNTS = "0,1,3,1001,65537,1048583"
 ALL_COUNTS = "1,1001,65537"  # where there are many combinations
 VIRTUAL_COUNTS = "0,1,1001"
@@ -59,7 +62,7 @@ def exact_words(machine, ranks):
     counts = VIRTUAL_COUNTS if machine.standin else COUNTS
     few = VIRTUAL_ALL_COUNTS if machine.standin else ALL_COUNTS
     brief = ["-n", "0", "--print", "brief"]
-    algorithms = ["all", "--algo", "all", "--counts", counts, *brief]
+    algorithms = [COLLECTIVES, "--algo", "all", "--counts", counts, *brief]
     types = ["allreduce,reduce_scatter,reduce", "-d", "all", "-o", "all", "--counts", few, *brief]
     every = types + ["--algo", "all"]
     return [("algorithms", algorithms), ("dtypes and ops", types)] + (
@@ -97,7 +100,7 @@ def hosts(machine, ranks, one_gpu):
     launches = ["allreduce,alltoall,sendrecv", "--sizes", "64,8M", "-n", 3, "-G",
                 5 if machine.standin else 100, "--print", "brief"]
     results = []
-    for name, words in (("calls", ["all", "--counts", few, "-n", 2, "--print", "brief"]),
+    for name, words in (("calls", [COLLECTIVES, "--counts", few, "-n", 2, "--print", "brief"]),
                         ("graphs", launches)):
         command = machine.collrun(ranks, [
             "sh", "-c", 'COLL_HOST_ID=host$((RANK * 2 / WORLD_SIZE)) exec "$@"', "-",
@@ -192,7 +195,7 @@ def sanitizer(machine, ranks, one_gpu):
     results = []
     for kind in ("memcheck", "synccheck"):
         command = [tool, "--tool", kind, "--error-exitcode", "9",
-                   *machine.collbench("all", "--counts", "1001", "-n", "0", "-g", ranks)]
+                   *machine.collbench(COLLECTIVES, "--counts", "1001", "-n", "0", "-g", ranks)]
         code, out, err = machine.run(command, SANITIZER_SECONDS, one_gpu)
         if code is None:
             results.append((kind, Result(PASS, "not decided within %d s: the tool may run one "
