@@ -24,7 +24,7 @@ def built(sources, build):
 def has_help(path):
     with open(path, encoding="utf-8") as file:
         text = file.read()
-    return "--help" in text or "argparse" in text
+    return "--help" in text or "argparse" in text or "command.run(" in text
 
 
 def scripts(sources):

@@ -54,8 +54,8 @@ nonblocking_verbs=$(for verb in $verbs; do nonblocking "$verb"; done)
 words=$(echo $verbs $nonblocking_verbs | tr '[:upper:] ' '[:lower:],')
 # run_loop: whether it ends well and has printed a row for each verb and size.
 run_loop() {
-  with_layer 2 loop 0 "$words" $sizes && [ "$(grep -c . out)" -eq $((2 * (13 * 2 + 1))) ] &&
-    : >statistics && keep_statistics loop
+  with_layer 2 mpi_loop 0 "$words" $sizes && [ "$(grep -c . out)" -eq $((2 * (13 * 2 + 1))) ] &&
+    : >statistics && keep_statistics mpi_loop
 }
 COLL_MPI_SERVE=always run_loop && all_counted "$verbs $nonblocking_verbs" '[ $passed -eq 0 ]'
 ok "OSU's loop: each call of each verb is served, blocking and not"
