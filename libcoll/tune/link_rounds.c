@@ -1,4 +1,8 @@
-/* Walks the sampled programs side by side, one round after another. */
+/*
+ * Walks the sampled programs side by side, one round after another. It is no run of sim/: most of
+ * the senders and receivers are not in the sample, so a round begins by definition and not when
+ * what it waits for is there.
+ */
 #include "tune/link_rounds.h"
 
 #include <stdlib.h>
