@@ -46,10 +46,11 @@ static void find_busiest(frames_t *frames) {
 }
 
 static coll_status_t fill(counter_t *counter, const rounds_t *rounds) {
-  for (size_t i = 0; i < rounds->timeline.count; i++) {
-    const timeline_step_t *at = &rounds->timeline.steps[i];
-    counter->round = rounds->done[i] + (at->step->kind != PLAN_SEND);
-    COLL_TRY(plan_visit_step(counter->plan, at->rank, at->step, count, counter));
+  const sim_t *sim = &rounds->sim;
+  for (size_t i = 0; i < sim->count; i++) {
+    const plan_step_t *step = sim_plan_step(sim, i);
+    counter->round = rounds->done[i] + (step->kind != PLAN_SEND);
+    COLL_TRY(plan_visit_step(counter->plan, sim_rank_of(sim, i), step, count, counter));
   }
   return COLL_OK;
 }

@@ -291,7 +291,7 @@ static void write_arrow(const picture_t *picture, arrow_t kind, double from_x, d
 }
 
 static void write_partner_arrow(const picture_t *picture, const timeline_step_t *step) {
-  if (step->partner == TIMELINE_NONE) return;
+  if (step->partner == SIM_NONE) return;
   const timeline_step_t *to = &picture->timeline.steps[step->partner];
   double from_y = lane_y(picture, step->rank, step->lane),
          to_y = lane_y(picture, to->rank, to->lane);

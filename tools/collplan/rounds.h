@@ -2,14 +2,15 @@
 #ifndef COLLPLAN_ROUNDS_H
 #define COLLPLAN_ROUNDS_H
 
-#include "tools/collplan/timeline.h"
+#include "sim/sim.h"
 
 /* Each lane of a rank can send one message and receive one at the same time, each takes one unit of
- * time, and so does a signal, of which a lane can send any number at once. No FIFO is ever full. */
+ * time, and so does a signal, of which a lane can send any number at once. No message waits for
+ * room in a FIFO. */
 typedef struct rounds {
-  timeline_t timeline; /* its times are not used */
-  int64_t *done; /* [timeline.count]: when a message or signal arrives; of other steps, when the
-                    lane's last receive or wait was complete */
+  sim_t sim;     /* has run */
+  int64_t *done; /* [sim.count]: when a message or signal arrives; of other steps, when the lane's
+                    last receive or wait was complete */
   int64_t last;  /* receive or wait */
 } rounds_t;
 
