@@ -105,7 +105,7 @@ Test(tune, expected_choices_with_oversubscription) {
   expect_oversubscribed(COLL_BARRIER, 0, 4, PLAN_REACH_USER, "allpairs");
   expect_oversubscribed(COLL_REDUCE_SCATTER, 1 << 10, 4, PLAN_REACH_SCRATCH, "allpairs");
   expect_oversubscribed(COLL_ALLREDUCE, 4, 4, PLAN_REACH_USER, "allpairs");
-  expect_oversubscribed(COLL_ALLREDUCE, 1 << 14, 4, PLAN_REACH_SCRATCH, "staged_by_two_push");
+  expect_oversubscribed(COLL_ALLREDUCE, 1 << 14, 4, PLAN_REACH_SCRATCH, "allpairs");
   expect_oversubscribed(COLL_ALLREDUCE, 1 << 16, 8, PLAN_REACH_SCRATCH, "staged_by_two");
   expect_oversubscribed(COLL_ALLREDUCE, 1 << 16, 4, PLAN_REACH_USER, "mapped_by_two");
   expect_oversubscribed(COLL_ALLREDUCE, 1 << 16, 8, PLAN_REACH_USER, "mapped_by_two");
