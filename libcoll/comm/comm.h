@@ -72,6 +72,11 @@ typedef struct comm_premul {
 /* State of a rank's wait at the time this rank read it. */
 typedef struct comm_snapshot {
   uint64_t changes, polls; /* as in flight_standstill_t */
+  /* For the report: another rank may find the same and end its wait before this one reports it. */
+  flight_call_t call;
+  uint64_t number;
+  int waits_for;  /* the lowest rank */
+  bool elsewhere; /* it waits on another communicator only */
 } comm_snapshot_t;
 
 /* State of deadlock.c. Arrays are indexed by rank. */

@@ -46,6 +46,28 @@ typedef struct reach {
   bool has_progress_caller; /* one of them may make calls of other communicators while it waits */
 } reach_t;
 
+static int first_waited(const flight_wait_t *published, int size) {
+  int rank = 0;
+  while (rank + 1 < size && !flight_standstill_has(published, rank)) rank++;
+  return rank;
+}
+
+/* published, wait: what find_reachable looks at. The report rather has the rank's wait on this
+ * communicator. */
+static comm_snapshot_t snapshot_of(const struct coll_comm *comm, int rank, bool across,
+                                   const flight_wait_t *published,
+                                   const flight_standstill_t *wait) {
+  flight_standstill_t here;
+  const flight_wait_t *own = across ? wait_of(comm, rank, false, &here) : NULL;
+  const flight_standstill_t *told = own != NULL ? &here : wait;
+  return (comm_snapshot_t){.changes = wait->changes,
+                           .polls = wait->polls,
+                           .call = told->call,
+                           .number = told->number,
+                           .waits_for = first_waited(own != NULL ? own : published, comm->size),
+                           .elsewhere = across && own == NULL};
+}
+
 /* Adds the ranks that `rank` waits for, and saves the state of its wait. False if it does not wait,
  * or its recorder is unknown. */
 static bool add_waited(struct coll_comm *comm, int rank, reach_t *reach) {
@@ -62,7 +84,7 @@ static bool add_waited(struct coll_comm *comm, int rank, reach_t *reach) {
   }
   bool calls_back = atomic_load_explicit(&published->calls_back, memory_order_relaxed) != 0;
   reach->has_progress_caller = reach->has_progress_caller || calls_back;
-  comm->watched.deadlock.now[rank] = (comm_snapshot_t){wait.changes, wait.polls};
+  comm->watched.deadlock.now[rank] = snapshot_of(comm, rank, reach->across, published, &wait);
   return waits_for_any && flight_standstill_is(published, wait.changes);
 }
 
@@ -93,12 +115,6 @@ static bool have_polled(const comm_deadlock_t *deadlock, int count, bool *same) 
   return *same && polled;
 }
 
-static int first_waited(const flight_wait_t *published, int size) {
-  int rank = 0;
-  while (rank + 1 < size && !flight_standstill_has(published, rank)) rank++;
-  return rank;
-}
-
 __attribute__((format(printf, 4, 5))) static void append(char *text, size_t bytes, size_t *used,
                                                          const char *format, ...) {
   va_list arguments;
@@ -114,15 +130,11 @@ static coll_status_t fail_deadlock(const struct coll_comm *comm, int count) {
   size_t used = 0;
   for (int i = 0; i < count; i++) {
     int rank = comm->watched.deadlock.order[i];
-    flight_standstill_t wait = {0};
-    const flight_wait_t *published = wait_of(comm, rank, false, &wait);
-    bool elsewhere = published == NULL;
-    if (elsewhere) published = wait_of(comm, rank, true, &wait);
-    if (published == NULL) continue; /* another rank has found the deadlock and ended its wait */
-    flight_call_describe(wait.call, comm_forced_name(wait.call), call, sizeof call);
+    const comm_snapshot_t *wait = &comm->watched.deadlock.now[rank];
+    flight_call_describe(wait->call, comm_forced_name(wait->call), call, sizeof call);
     append(text, sizeof text, &used, "%srank %d is in call %llu%s, %s, and waits for rank %d",
-           i > 0 ? "; " : "", rank, (unsigned long long)wait.number,
-           elsewhere ? " of another communicator" : "", call, first_waited(published, comm->size));
+           i > 0 ? "; " : "", rank, (unsigned long long)wait->number,
+           wait->elsewhere ? " of another communicator" : "", call, wait->waits_for);
   }
   return base_fail(COLL_ERROR_MISMATCH, "ranks wait for each other, and none can go on: %s", text);
 }
