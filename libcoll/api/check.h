@@ -184,6 +184,17 @@ BASE_INLINE size_t api_measure_blocks(const size_t counts[], const size_t displs
   return largest;
 }
 
+/* Whether all blocks have `count` elements and lie behind each other. False for NULL counts. */
+BASE_INLINE bool api_blocks_are_even(const size_t counts[], const size_t displs[], int size,
+                                     size_t count) {
+  if (counts == NULL) return false;
+  for (int rank = 0; rank < size; rank++) {
+    if (counts[rank] != count) return false;
+    if (displs != NULL && displs[rank] != (size_t)rank * count) return false;
+  }
+  return true;
+}
+
 /* Copies the counts and displacements of all ranks to request->blocks, behind `before` elements. */
 coll_status_t api_copy_blocks(api_request_t *request, size_t before, const size_t counts[],
                               const size_t displs[]);

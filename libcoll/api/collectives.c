@@ -2,32 +2,12 @@
  * The communication functions of coll.h. Each makes a request, which takes the fast path, or is
  * checked and submitted.
  */
-#include "api/check.h"
-#include "api/fastpath.h"
-#include "api/submit.h"
+#include "api/collective.h"
 
-BASE_INLINE api_request_t make_request(coll_collective_t which, const char *verb, const void *send,
-                                       void *recv, size_t count, coll_dtype_t dtype, coll_op_t op,
-                                       int root, coll_comm_t comm) {
-  return (api_request_t){.verb = verb,
-                         .kind = RUN_COLLECTIVE,
-                         .comm = comm,
-                         .traits = {.collective = which,
-                                    .dtype = dtype,
-                                    .op = op,
-                                    .root = root,
-                                    .reach = PLAN_REACH_USER},
-                         .count = count,
-                         .send = send,
-                         .recv = recv};
-}
-
-/* The slow path. It is not inlined, so that the fast path needs less stack and fewer registers. */
-BASE_APART static coll_status_t submit_checked(coll_collective_t which, const char *verb,
-                                               const void *send, void *recv, size_t count,
-                                               coll_dtype_t dtype, coll_op_t op, int root,
-                                               coll_comm_t comm, coll_stream_t stream) {
-  api_request_t request = make_request(which, verb, send, recv, count, dtype, op, root, comm);
+coll_status_t api_collective_submit(coll_collective_t which, const char *verb, const void *send,
+                                    void *recv, size_t count, coll_dtype_t dtype, coll_op_t op,
+                                    int root, coll_comm_t comm, coll_stream_t stream) {
+  api_request_t request = api_request_make(which, verb, send, recv, count, dtype, op, root, comm);
   coll_status_t status = api_check_collective(&request);
   const run_call_t call = api_call(&request);
   return api_submit(status, &call, stream);
@@ -36,13 +16,10 @@ BASE_APART static coll_status_t submit_checked(coll_collective_t which, const ch
 BASE_INLINE coll_status_t collective(coll_collective_t which, const char *verb, const void *send,
                                      void *recv, size_t count, coll_dtype_t dtype, coll_op_t op,
                                      int root, coll_comm_t comm, coll_stream_t stream) {
-  if (api_runs_at_once(stream)) {
-    const api_request_t request =
-        make_request(which, verb, send, recv, count, dtype, op, root, comm);
-    comm_cache_entry_t *entry = api_fastpath_lookup(&request);
-    if (entry != NULL) return run_fastpath_run(comm, entry, send, recv);
+  if (comm_is_live(comm)) {
+    return api_collective(which, verb, send, recv, count, dtype, op, root, comm, stream);
   }
-  return submit_checked(which, verb, send, recv, count, dtype, op, root, comm, stream);
+  return api_collective_submit(which, verb, send, recv, count, dtype, op, root, comm, stream);
 }
 
 coll_status_t coll_allreduce(const void *send, void *recv, size_t count, coll_dtype_t dtype,

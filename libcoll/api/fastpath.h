@@ -25,12 +25,12 @@ BASE_INLINE bool api_fastpath_in_place(const api_request_t *request) {
          api_is_in_place(request, block_bytes);
 }
 
-/* The cache entry of the call, if the call is valid and may take the fast path; the lock is then
- * held. NULL: the slow path runs the call or reports what is wrong with it; of most large calls
- * that is known before the lock is taken. */
+/* The cache entry of a call on a live communicator, if the call is valid and may take the fast
+ * path; the lock is then held. NULL: the slow path runs the call or reports what is wrong with it;
+ * of most large calls that is known before the lock is taken. */
 BASE_INLINE comm_cache_entry_t *api_fastpath_lookup(const api_request_t *request) {
   struct coll_comm *comm = request->comm;
-  if (!comm_is_live(comm) || !api_fits_shape(request)) return NULL;
+  if (!api_fits_shape(request)) return NULL;
   if (request->count > COMM_FASTPATH_BYTES_MAX || !comm_lock_try(comm)) return NULL;
   comm_traits_t traits = request->traits;
   traits.in_place = api_fastpath_in_place(request);

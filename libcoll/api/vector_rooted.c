@@ -3,9 +3,7 @@
  * same for all sizes. Where a rank's blocks are of equal size and packed, as the only block of
  * ranks other than the root is, its call may take the fast path.
  */
-#include "api/check.h"
-#include "api/fastpath.h"
-#include "api/submit.h"
+#include "api/collective.h"
 
 /* What the root alone passes. */
 typedef struct root_blocks {
@@ -51,54 +49,33 @@ BASE_APART static coll_status_t submit_checked(api_request_t request, root_block
   return api_submit(status, &call, stream);
 }
 
-/* Whether the call is like one of blocks of request->count elements without gaps. */
-BASE_INLINE bool is_even(const api_request_t *request, root_blocks_t blocks) {
-  comm_blocks_t how;
-  if (!comm_is_live(request->comm)) return false;
-  if (!is_root(request)) return true;
-  return blocks.counts != NULL &&
-         api_measure_blocks(blocks.counts, blocks.displs, request->comm->size, &how) ==
-             request->count &&
-         how == COMM_BLOCKS_EVEN;
+/* Whether the call is like one of blocks of `count` elements without gaps. */
+BASE_INLINE bool is_even(const struct coll_comm *comm, int root, size_t count,
+                         root_blocks_t blocks) {
+  return comm->rank != root || api_blocks_are_even(blocks.counts, blocks.displs, comm->size, count);
 }
 
-BASE_INLINE coll_status_t submit(api_request_t request, root_blocks_t blocks,
-                                 coll_stream_t stream) {
-  if (api_runs_at_once(stream) && is_even(&request, blocks)) {
-    comm_cache_entry_t *entry = api_fastpath_lookup(&request);
-    if (entry != NULL) return run_fastpath_run(request.comm, entry, request.send, request.recv);
+BASE_INLINE coll_status_t submit(coll_collective_t which, const char *verb, const void *send,
+                                 void *recv, size_t count, root_blocks_t blocks, coll_dtype_t dtype,
+                                 int root, coll_comm_t comm, coll_stream_t stream) {
+  if (comm_is_live(comm) && is_even(comm, root, count, blocks)) {
+    return api_collective(which, verb, send, recv, count, dtype, COLL_SUM, root, comm, stream);
   }
-  return submit_checked(request, blocks, stream);
+  return submit_checked(
+      api_request_make(which, verb, send, recv, count, dtype, COLL_SUM, root, comm), blocks,
+      stream);
 }
 
 coll_status_t coll_gatherv(const void *send, size_t send_count, void *recv,
                            const size_t recv_counts[], const size_t recv_displs[],
                            coll_dtype_t dtype, int root, coll_comm_t comm, coll_stream_t stream) {
-  const api_request_t request = {.verb = "gatherv",
-                                 .kind = RUN_COLLECTIVE,
-                                 .comm = comm,
-                                 .traits = {.collective = COLL_GATHERV,
-                                            .dtype = dtype,
-                                            .root = root,
-                                            .reach = PLAN_REACH_USER},
-                                 .count = send_count,
-                                 .send = send,
-                                 .recv = recv};
-  return submit(request, (root_blocks_t){recv_counts, recv_displs}, stream);
+  return submit(COLL_GATHERV, "gatherv", send, recv, send_count,
+                (root_blocks_t){recv_counts, recv_displs}, dtype, root, comm, stream);
 }
 
 coll_status_t coll_scatterv(const void *send, const size_t send_counts[],
                             const size_t send_displs[], void *recv, size_t recv_count,
                             coll_dtype_t dtype, int root, coll_comm_t comm, coll_stream_t stream) {
-  const api_request_t request = {.verb = "scatterv",
-                                 .kind = RUN_COLLECTIVE,
-                                 .comm = comm,
-                                 .traits = {.collective = COLL_SCATTERV,
-                                            .dtype = dtype,
-                                            .root = root,
-                                            .reach = PLAN_REACH_USER},
-                                 .count = recv_count,
-                                 .send = send,
-                                 .recv = recv};
-  return submit(request, (root_blocks_t){send_counts, send_displs}, stream);
+  return submit(COLL_SCATTERV, "scatterv", send, recv, recv_count,
+                (root_blocks_t){send_counts, send_displs}, dtype, root, comm, stream);
 }
