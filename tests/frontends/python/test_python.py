@@ -60,6 +60,9 @@ class Programs(unittest.TestCase):
     def test_refusals(self):
         self.passes(2, "refusals.py")
 
+    def test_settings_of_the_program(self):
+        self.passes(2, "settings.py")
+
     def test_examples_of_the_docstrings(self):
         self.passes(2, "doctests.py")
 

@@ -25,6 +25,8 @@ if part is not None:
     assert_type(part.rank, int)
 assert_type(coll.empty((2, 3), "float32").nbytes, int)
 assert_type(coll.create(coll.unique_id(), 0, 1, create_timeout=3), coll.Comm)
+assert_type(coll.init(transports="shm", tune="builtin"), coll.Comm)
+assert_type(coll.unique_id(interfaces="=lo"), bytes)
 try:
     comm.check()
 except coll.InvalidError as error:
@@ -39,3 +41,4 @@ comm.barrier().wait()  # type: ignore[attr-defined]
 comm.split(0).rank  # type: ignore[union-attr]
 comm.rank = 3  # type: ignore[misc]
 coll.create("id", 0, 1)  # type: ignore[arg-type]
+coll.init(transports=["shm"])  # type: ignore[arg-type]

@@ -124,11 +124,12 @@ static PyMethodDef methods[] = {
          "recv($self, /, out, peer, *, dtype=None, stream=None)\n--\n\nReceives into the array "
          "`out` what the rank `peer` sends: as many elements of the same type. Returns it." COMMON),
     VERB(split,
-         "split($self, /, color, key=None, *, create_timeout=None, hang=None, call_timeout=None, "
-         "reproducible=None)\n--\n\nA communicator of the ranks that pass the same color (from 0 "
+         "split($self, /, color, key=None, *, " CONFIG_DOC
+         ")\n--\n\nA communicator of the ranks that pass the same color (from 0 "
          "on), ordered by key (default: rank), then by rank.\n\nA rank that passes color None or "
-         "below 0 takes part and gets None (in a group: a Comm that is closed then). Times are in\n"
-         "seconds."
+         "below 0 takes part and gets None (in a group: a Comm that is closed then). The\n"
+         "settings are those of coll.init(); what is not given is as in the communicator that is "
+         "split (docs/knobs.md)."
          "\n\n" SETUP ">>> alone = comm.split(comm.rank)\n>>> alone.size\n1\n>>> alone.close(); "
          "comm.close()\n"),
     VERB(premul_sum,

@@ -135,6 +135,7 @@ enum { ERROR_BYTES = 1024 };
 
 /* coll_comm_create_env in a thread, which frees this if nobody waits for it any more. */
 typedef struct creation {
+  coll_comm_config_t config; /* owns its texts */
   coll_comm_t comm;
   coll_status_t status;
   char text[ERROR_BYTES];
@@ -143,12 +144,14 @@ typedef struct creation {
 } creation_t;
 
 static void leave_creation(creation_t *creation) {
-  if (atomic_fetch_sub(&creation->parties, 1) == 1) free(creation);
+  if (atomic_fetch_sub(&creation->parties, 1) > 1) return;
+  config_free_texts(&creation->config);
+  free(creation);
 }
 
 static void *create_env(void *argument) {
   creation_t *creation = argument;
-  creation->status = coll_comm_create_env(NULL, &creation->comm);
+  creation->status = coll_comm_create_env(&creation->config, &creation->comm);
   if (creation->status != COLL_OK) {
     snprintf(creation->text, sizeof creation->text, "%s", coll_last_error(NULL));
   }
@@ -162,25 +165,39 @@ static coll_status_t poll_creation(void *context) {
   return atomic_load(&creation->done) ? COLL_OK : COLL_IN_PROGRESS;
 }
 
-static PyObject *init(PyObject *module, PyObject *unused) {
-  (void)module, (void)unused;
+/* Starts the thread. NULL: an exception is set. */
+static creation_t *begin_creation(const coll_comm_config_t *config) {
   pthread_t thread;
-  coll_status_t polled;
-  comm_object_t *comm = comm_new();
   creation_t *creation = calloc(1, sizeof *creation);
-  if (comm == NULL || creation == NULL) {
-    free(creation);
-    Py_XDECREF((PyObject *)comm);
-    return PyErr_NoMemory();
+  if (creation == NULL) return (creation_t *)(void *)PyErr_NoMemory();
+  creation->config = *config;
+  atomic_store(&creation->parties, 1);
+  if (!config_own_texts(&creation->config)) {
+    PyErr_NoMemory();
+  } else {
+    atomic_store(&creation->parties, 2);
+    if (pthread_create(&thread, NULL, create_env, creation) == 0) {
+      pthread_detach(thread);
+      return creation;
+    }
+    atomic_store(&creation->parties, 1);
+    raise_status(COLL_ERROR_SYSTEM, "cannot start a thread to make the communicator");
   }
-  atomic_store(&creation->parties, 2);
-  if (pthread_create(&thread, NULL, create_env, creation) != 0) {
-    free(creation);
-    Py_DECREF((PyObject *)comm);
-    return raise_status(COLL_ERROR_SYSTEM, "cannot start a thread to make the communicator");
-  }
-  pthread_detach(thread);
-  bool good = wait_poll(poll_creation, creation, &polled);
+  leave_creation(creation);
+  return NULL;
+}
+
+static PyObject *init(PyObject *module, PyObject *const *args, Py_ssize_t count,
+                      PyObject *keywords) {
+  static args_t spec = {"init", 0, 0, {CONFIG_PARAMETERS}, {NULL}};
+  (void)module;
+  PyObject *v[CONFIG_COUNT];
+  coll_comm_config_t config;
+  coll_status_t polled;
+  if (!args_parse(&spec, args, count, keywords, v) || !config_read(v, &config)) return NULL;
+  comm_object_t *comm = comm_new();
+  creation_t *creation = comm != NULL ? begin_creation(&config) : NULL;
+  bool good = creation != NULL && wait_poll(poll_creation, creation, &polled);
   if (good && creation->status == COLL_OK) {
     comm->comm = creation->comm;
     good = comm_made(comm);
@@ -188,9 +205,9 @@ static PyObject *init(PyObject *module, PyObject *unused) {
     raise_status(creation->status, creation->text);
     good = false;
   }
-  leave_creation(creation);
+  if (creation != NULL) leave_creation(creation);
   if (good) return (PyObject *)comm;
-  Py_DECREF((PyObject *)comm);
+  Py_XDECREF((PyObject *)comm);
   return NULL;
 }
 
@@ -223,32 +240,11 @@ static PyObject *finish_creation(comm_object_t *comm, comm_object_t *parent) {
   Py_RETURN_NONE;
 }
 
-/* A time in seconds as milliseconds; None: 0, the default. */
-static bool read_seconds(PyObject *value, const char *what, int *ms) {
-  *ms = 0;
-  if (value == NULL) return true;
-  double seconds = PyFloat_AsDouble(value);
-  if (seconds == -1.0 && PyErr_Occurred()) return false;
-  if (seconds > -1e6 && seconds < 2e6 && seconds != 0) {
-    *ms = seconds < 0 ? -1 : seconds < 0.001 ? 1 : (int)(seconds * 1000);
-    return true;
-  }
-  raise_invalid("%s is %R; it is a number of seconds, or negative for none", what, value);
-  return false;
-}
-
-/* Values: create_timeout, hang, call_timeout, reproducible. */
+/* The same for a communicator that is made in the thread's group, if that is open. */
 static bool read_config(PyObject *const values[], coll_comm_config_t *config) {
-  *config = (coll_comm_config_t)COLL_COMM_CONFIG_INIT;
-  if (values[3] != NULL) {
-    int truth = PyObject_IsTrue(values[3]);
-    if (truth < 0) return false;
-    config->reproducible = truth ? 1 : -1;
-  }
+  if (!config_read(values, config)) return false;
   config->blocking = group_is_open();
-  return read_seconds(values[0], "create_timeout", &config->create_timeout_ms) &&
-         read_seconds(values[1], "hang", &config->hang_ms) &&
-         read_seconds(values[2], "call_timeout", &config->call_timeout_ms);
+  return true;
 }
 
 /* In a group, its end makes the communicator. */
@@ -265,14 +261,9 @@ static PyObject *finish_in_group(comm_object_t *comm, coll_status_t status) {
 
 static PyObject *create(PyObject *module, PyObject *const *args, Py_ssize_t count,
                         PyObject *keywords) {
-  static args_t spec = {
-      "create",
-      3,
-      3,
-      {"id", "rank", "size", "create_timeout", "hang", "call_timeout", "reproducible"},
-      {NULL}};
+  static args_t spec = {"create", 3, 3, {"id", "rank", "size", CONFIG_PARAMETERS}, {NULL}};
   (void)module;
-  PyObject *v[7];
+  PyObject *v[3 + CONFIG_COUNT];
   int rank, size;
   char *bytes;
   Py_ssize_t length;
@@ -301,12 +292,8 @@ static PyObject *create(PyObject *module, PyObject *const *args, Py_ssize_t coun
 }
 
 COMM_METHOD(comm_split) {
-  static args_t spec = {"split",
-                        1,
-                        2,
-                        {"color", "key", "create_timeout", "hang", "call_timeout", "reproducible"},
-                        {NULL}};
-  PyObject *v[6];
+  static args_t spec = {"split", 1, 2, {"color", "key", CONFIG_PARAMETERS}, {NULL}};
+  PyObject *v[2 + CONFIG_COUNT];
   int color = -1, key = 0;
   coll_comm_config_t config;
   comm_object_t *parent = (comm_object_t *)self;
@@ -334,14 +321,20 @@ COMM_METHOD(comm_split) {
 }
 
 /* Communicators of threads of this process. */
-static PyObject *local(PyObject *module, PyObject *argument) {
+static PyObject *local(PyObject *module, PyObject *const *args, Py_ssize_t count,
+                       PyObject *keywords) {
+  static args_t spec = {"local", 1, 1, {"size", CONFIG_PARAMETERS}, {NULL}};
   (void)module;
-  int size;
-  if (!arg_int(argument, "size", &size)) return NULL;
+  PyObject *v[1 + CONFIG_COUNT];
+  coll_comm_config_t config;
+  int size = 0;
+  if (!args_parse(&spec, args, count, keywords, v)) return NULL;
+  if (v[0] != NULL && !arg_int(v[0], "size", &size)) return NULL;
+  if (!config_read(v + 1, &config)) return NULL;
   if (size < 1 || size > 65536) return raise_invalid("local: %d ranks were asked for", size);
   coll_comm_t *handles = calloc((size_t)size, sizeof *handles);
   if (handles == NULL) return PyErr_NoMemory();
-  coll_status_t status = coll_comm_create_local(size, NULL, handles);
+  coll_status_t status = coll_comm_create_local(size, &config, handles);
   PyObject *list = status == COLL_OK ? PyList_New(0) : raise_status(status, NULL);
   for (int i = 0; status == COLL_OK && i < size; i++) {
     comm_object_t *comm = list != NULL ? comm_new() : NULL;
@@ -359,20 +352,25 @@ static PyObject *local(PyObject *module, PyObject *argument) {
 }
 
 static PyMethodDef functions[] = {
-    {"init", init, METH_NOARGS,
-     "init()\n--\n\nMakes the communicator of the ranks that a launcher has started.\n\nRank, size "
+    {"init", FAST(init), METH_FASTCALL | METH_KEYWORDS,
+     "init(*, " CONFIG_DOC
+     ")\n--\n\nMakes the communicator of the ranks that a launcher has started.\n\nRank, size "
      "and address come from collrun (python -m coll.run), torchrun, mpirun, mpiexec or srun, or "
      "from\nCOLL_RANK, COLL_SIZE and COLL_ADDRESS. Without a launcher this process is the only "
-     "rank. Every rank calls it, equally\noften.\n\n>>> comm = coll.init()\n>>> comm.size\n2\n>>> "
+     "rank. Every rank calls it, equally\noften.\n\nSettings "
+     "count where their COLL_* variable is not set (docs/knobs.md). Times are in seconds; "
+     "negative: "
+     "none. `transports` is like\n'shm,tcp', `interfaces` 'eth,=ib0', `algorithms` "
+     "'allreduce=ring,broadcast=chain', `tune` 'auto' or 'builtin'.\n\n>>> comm = coll.init()\n>>> "
+     "comm.size\n2\n>>> "
      "comm.close()\n"},
     {"create", FAST(create), METH_FASTCALL | METH_KEYWORDS,
-     "create(id, rank, size, *, create_timeout=None, hang=None, call_timeout=None, "
-     "reproducible=None)\n--\n\nMakes this process or thread rank `rank` of `size`, with an `id` "
-     "of "
-     "unique_id() that all ranks have.\n\nTimes are in seconds; negative: none; None: as the "
-     "COLL_* variables say. In a group, its end makes the communicator."},
-    {"local", local, METH_O,
-     "local(size)\n--\n\nA list of communicators whose ranks are threads of this process.\n\n>>> "
+     "create(id, rank, size, *, " CONFIG_DOC ")\n--\n\nMakes this process or thread rank `rank` "
+     "of `size`, with an `id` of unique_id() that all ranks have.\n\nThe other settings are those "
+     "of coll.init(). In a group, its end makes the communicator."},
+    {"local", FAST(local), METH_FASTCALL | METH_KEYWORDS,
+     "local(size, *, " CONFIG_DOC
+     ")\n--\n\nA list of communicators whose ranks are threads of this process.\n\n>>> "
      "[comm.rank for comm in coll.local(3)]\n[0, 1, 2]\n"},
     {"_close_all", close_all, METH_O, NULL},
     {NULL}};

@@ -55,10 +55,15 @@ static PyObject *knobs(PyObject *module, PyObject *unused) {
   return list;
 }
 
-static PyObject *unique_id(PyObject *module, PyObject *unused) {
-  (void)module, (void)unused;
+static PyObject *unique_id(PyObject *module, PyObject *const *args, Py_ssize_t count,
+                           PyObject *keywords) {
+  static args_t spec = {"unique_id", 0, 0, {CONFIG_PARAMETERS}, {NULL}};
+  (void)module;
+  PyObject *v[CONFIG_COUNT];
+  coll_comm_config_t config;
   coll_unique_id_t id;
-  coll_status_t status = coll_unique_id_create(NULL, &id);
+  if (!args_parse(&spec, args, count, keywords, v) || !config_read(v, &config)) return NULL;
+  coll_status_t status = coll_unique_id_create(&config, &id);
   if (status != COLL_OK) return raise_status(status, NULL);
   return PyBytes_FromStringAndSize(id.internal, sizeof id.internal);
 }
@@ -71,9 +76,10 @@ static PyMethodDef functions[] = {
     {"knobs", knobs, METH_NOARGS,
      "knobs()\n--\n\nA line for each COLL_* environment variable: its name, value, default and "
      "meaning."},
-    {"unique_id", unique_id, METH_NOARGS,
-     "unique_id()\n--\n\nThe address of a rendezvous (bytes), for coll.create() on every rank. A "
-     "thread of this process serves it."},
+    {"unique_id", FAST(unique_id), METH_FASTCALL | METH_KEYWORDS,
+     "unique_id(*, " CONFIG_DOC ")\n--\n\nThe address of a rendezvous (bytes), for coll.create() "
+     "on every rank. A thread of this process serves it, at the addresses of `interfaces` (all of "
+     "this host) and for `create_timeout` seconds; the other settings do not matter."},
     {NULL}};
 
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "coll._coll",

@@ -44,7 +44,7 @@ PyObject *raise_invalid(const char *format, ...);
 
 /* ---- arguments.c -----------------------------------------------------------------------------*/
 
-#define ARGS_MAX 9
+#define ARGS_MAX 12
 
 /* Parameters of a function, in order; a NULL ends them. Those from `positional` on must be given by
  * keyword; the first `required` ones must be given. */
@@ -65,6 +65,24 @@ bool arg_op(PyObject *value, const comm_object_t *comm, coll_op_t *op);
 
 /* The functions of PyMethodDef for METH_FASTCALL | METH_KEYWORDS. */
 #define FAST(function) ((PyCFunction)(void (*)(void))(function))
+
+/* ---- config.c --------------------------------------------------------------------------------*/
+
+/* Parameters of all functions that make communicators; only by keyword. */
+#define CONFIG_PARAMETERS                                                                          \
+  "create_timeout", "hang", "call_timeout", "reproducible", "transports", "interfaces", "host_id", \
+      "algorithms", "tune"
+#define CONFIG_COUNT 9
+#define CONFIG_DOC                                                                          \
+  "create_timeout=None, hang=None, call_timeout=None, reproducible=None, transports=None, " \
+  "interfaces=None, host_id=None, algorithms=None, tune=None"
+
+/* values: of CONFIG_PARAMETERS. The texts are those of the values, which must stay. */
+bool config_read(PyObject *const values[], coll_comm_config_t *config);
+/* Copies the texts, for config_free_texts to free; false: out of memory, without an exception. The
+ * GIL need not be held for either. */
+bool config_own_texts(coll_comm_config_t *config);
+void config_free_texts(coll_comm_config_t *config);
 
 /* ---- interrupt.c -----------------------------------------------------------------------------*/
 
