@@ -2,10 +2,11 @@
  * Large messages whose size only a pair of ranks knows (coll_send, coll_alltoallv, coll_scatterv).
  * Instead of the data, the sender sends the address of its buffer. The receiver copies from there,
  * directly where the buffer is mapped, else by the transport's get, and between hosts by its fetch.
- * It then acknowledges with a signal, for which the sender waits at the end of the first pass. (In
- * MPI and UCX: rendezvous protocol with a read by the receiver.) The sender decides: it sends the
- * data itself, in as many messages as passes, if the receiver could not read the buffer. The
- * receiver accepts either. In coll_gatherv the sender may store the data instead (put.h).
+ * It then acknowledges with a signal, for which the sender waits at the end of the last pass that
+ * has a part of the message. (In MPI and UCX: rendezvous protocol with a read by the receiver.) The
+ * sender decides: it sends the data itself, in as many messages as passes, if the receiver could
+ * not read the buffer. The receiver accepts either. In coll_gatherv the sender may store the data
+ * instead (put.h).
  */
 #ifndef ENGINE_LARGE_H
 #define ENGINE_LARGE_H

@@ -12,8 +12,8 @@
 
 #include "engine/large.h"
 
-/* Whether the message of a call is of this kind, at its sender and its receiver alike. is_large: it
- * may be large. */
+/* Whether the message of a call, which may be large (large.h), is of this kind: at its sender and
+ * its receiver alike. */
 bool engine_put_applies(const engine_world_t *world, const plan_t *plan,
                         const engine_action_t *action);
 

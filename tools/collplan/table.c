@@ -77,7 +77,7 @@ static formula_values_t values_of(const plan_shape_t *shape) {
   return values;
 }
 
-/* Prints a cell. *equal: whether there is no formula, or its value is the counted one. */
+/* Prints a cell. COLL_ERROR_INVALID: the formula has another value than the counted one. */
 static coll_status_t print_cell(const row_t *row, const char *formula, int64_t counted,
                                 const char *what) {
   int64_t value;
