@@ -19,8 +19,8 @@ transport_listener_t transport_listener_none(void) {
 
 static void close_net(transport_listener_t *listener) {
   tcp_listener_close(&listener->tcp);
-  if (listener->fabric != NULL) listener->fabric->ops->destroy(listener->fabric);
-  listener->fabric = NULL;
+  if (listener->netmod != NULL) listener->netmod->ops->destroy(listener->netmod);
+  listener->netmod = NULL;
 }
 
 /* The ranks may all be on this host: that others cannot reach it is no failure yet. */
@@ -29,10 +29,10 @@ static void do_without_hosts(transport_listener_t *listener, transport_name_t *n
   close_net(listener);
   memset(&name->tcp, 0, sizeof name->tcp);
   name->sockets = 0;
-  name->fabric = 0;
+  name->netmod = 0;
 }
 
-/* Between hosts sockets are needed also where a fabric carries the messages. */
+/* Between hosts sockets are needed also where a netmod carries the messages. */
 static coll_status_t listen_between_hosts(const transport_settings_t *settings,
                                           transport_listener_t *listener, transport_name_t *name) {
   const transport_choice_t *choice = &settings->choice;
@@ -41,11 +41,11 @@ static coll_status_t listen_between_hosts(const transport_settings_t *settings,
     snprintf(listener->why_none, sizeof listener->why_none, "%s", base_last_error());
     return COLL_OK;
   }
-  COLL_TRY(transport_fabric_open(choice, &kind, &listener->fabric, listener->why_none,
+  COLL_TRY(transport_netmod_open(choice, &kind, &listener->netmod, listener->why_none,
                                  sizeof listener->why_none));
-  name->fabric = (uint8_t)(kind + 1);
+  name->netmod = (uint8_t)(kind + 1);
   name->sockets = choice->tcp;
-  if (name->fabric == 0 && !choice->tcp) return COLL_OK;
+  if (name->netmod == 0 && !choice->tcp) return COLL_OK;
   coll_status_t status = tcp_listen(&listener->tcp, settings->interfaces, &name->tcp);
   if (status == COLL_ERROR_SYSTEM && choice->shm) {
     do_without_hosts(listener, name);
@@ -114,20 +114,20 @@ static coll_status_t connect_shm(shm_mesh_t *mesh, const transport_group_t *grou
   return transport_shm_create(mesh, group->one_process, group->deadline_ns, t);
 }
 
-/* What the peers' names say: how they listen, and whether they have this rank's fabric. */
+/* What the peers' names say: how they listen, and whether they have this rank's netmod. */
 typedef struct net_names {
   tcp_name_t *tcp;
-  bool *has_fabric;
+  bool *has_netmod;
 } net_names_t;
 
 static coll_status_t gather_names(const transport_group_t *group, net_names_t *names) {
   size_t size = (size_t)group->size;
   COLL_TRY(base_alloc(size, sizeof *names->tcp, "names of ranks", (void **)&names->tcp));
   COLL_TRY(
-      base_alloc(size, sizeof *names->has_fabric, "names of ranks", (void **)&names->has_fabric));
+      base_alloc(size, sizeof *names->has_netmod, "names of ranks", (void **)&names->has_netmod));
   for (int peer = 0; peer < group->size; peer++) {
     names->tcp[peer] = group->names[peer].tcp;
-    names->has_fabric[peer] = group->names[peer].fabric == group->names[group->rank].fabric;
+    names->has_netmod[peer] = group->names[peer].netmod == group->names[group->rank].netmod;
   }
   return COLL_OK;
 }
@@ -144,15 +144,15 @@ static coll_status_t connect_net(transport_listener_t *listener, const transport
                                .secret = group->secret,
                                .deadline_ns = group->deadline_ns,
                                .watch = group->watch,
-                               .fabric = listener->fabric,
-                               .has_fabric = names.has_fabric};
-    listener->fabric = NULL; /* is taken over */
+                               .netmod = listener->netmod,
+                               .has_netmod = names.has_netmod};
+    listener->netmod = NULL; /* is taken over */
     status = transport_tcp_create(&listener->tcp, &ranks, t);
   } else {
     close_net(listener);
   }
   free(names.tcp);
-  free(names.has_fabric);
+  free(names.has_netmod);
   return status;
 }
 
@@ -254,7 +254,7 @@ static int first_without_shm(const transport_group_t *group) {
 static bool can_send(const transport_name_t *a, const transport_name_t *b) {
   if (transport_share_memory(a, b)) return true;
   if (a->tcp.count == 0 || b->tcp.count == 0) return false;
-  return (a->sockets && b->sockets) || (a->fabric != 0 && a->fabric == b->fabric);
+  return (a->sockets && b->sockets) || (a->netmod != 0 && a->netmod == b->netmod);
 }
 
 static bool all_have_sockets(const transport_group_t *group) {
@@ -313,13 +313,13 @@ coll_status_t transport_connect(transport_listener_t *listener, const transport_
   return connect_net(listener, group, t);
 }
 
-/* The ranks' fabrics, if all can open one of the same kind; else none. */
-static coll_status_t open_local(const transport_choice_t *choice, int size, tcp_fabric_t *fabrics[],
+/* The ranks' netmods, if all can open one of the same kind; else none. */
+static coll_status_t open_local(const transport_choice_t *choice, int size, tcp_netmod_t *netmods[],
                                 char *why, size_t bytes) {
   int first = -1, kind = -1, count = 0;
   coll_status_t status = COLL_OK;
   while (count < size && status == COLL_OK && kind == first) {
-    status = transport_fabric_open(choice, &kind, &fabrics[count], why, bytes);
+    status = transport_netmod_open(choice, &kind, &netmods[count], why, bytes);
     if (count == 0) first = kind;
     if (status != COLL_OK || kind < 0) break;
     count++;
@@ -327,25 +327,25 @@ static coll_status_t open_local(const transport_choice_t *choice, int size, tcp_
   if (count == size && kind == first) return status;
   while (count > 0) {
     count--;
-    fabrics[count]->ops->destroy(fabrics[count]);
+    netmods[count]->ops->destroy(netmods[count]);
   }
-  fabrics[0] = NULL;
+  netmods[0] = NULL;
   return status;
 }
 
 static coll_status_t connect_local_net(const transport_choice_t *choice, int size,
                                        transport_t *ends[]) {
-  tcp_fabric_t **fabrics = NULL;
+  tcp_netmod_t **netmods = NULL;
   char why[TRANSPORT_NONE_BYTES];
-  if (choice->fabric_count == 0) return transport_tcp_create_local(size, NULL, ends);
-  COLL_TRY(base_alloc((size_t)size, sizeof *fabrics, "fabrics", (void **)&fabrics));
-  coll_status_t status = open_local(choice, size, fabrics, why, sizeof why);
-  bool opened = status == COLL_OK && fabrics[0] != NULL;
+  if (choice->netmod_count == 0) return transport_tcp_create_local(size, NULL, ends);
+  COLL_TRY(base_alloc((size_t)size, sizeof *netmods, "netmods", (void **)&netmods));
+  coll_status_t status = open_local(choice, size, netmods, why, sizeof why);
+  bool opened = status == COLL_OK && netmods[0] != NULL;
   if (status == COLL_OK && !opened && !choice->tcp) {
     status = base_fail(COLL_ERROR_UNSUPPORTED, "the ranks have no transport: %s", why);
   }
-  if (status == COLL_OK) status = transport_tcp_create_local(size, opened ? fabrics : NULL, ends);
-  free(fabrics);
+  if (status == COLL_OK) status = transport_tcp_create_local(size, opened ? netmods : NULL, ends);
+  free(netmods);
   return status;
 }
 

@@ -7,7 +7,7 @@
 
 #include "base/knob.h"
 #include "topo/host.h"
-#include "transport/fabrics.h"
+#include "transport/netmods.h"
 
 #define TRANSPORT_INTERFACES_BYTES 1024
 

@@ -1,5 +1,5 @@
 /* The kit on the transport that mixes shared memory and TCP: with every other rank on a second
- * host, with sockets or a fabric between them, and with all on one. */
+ * host, with sockets or a netmod between them, and with all on one. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "transport/kit.h"
 #include "transport/memory.h"
 #include "transport/mixed/mixed.h"
-#include "transport/packet_fabric.h"
+#include "transport/packet_netmod.h"
 #include "transport/shm/shm.h"
 #include "transport/tcp/tcp.h"
 #include "transport/wire.h"
@@ -36,10 +36,10 @@ static coll_status_t make_end(int rank, int size, int hosts, transport_t *local,
   return transport_mixed_create(&parts, end);
 }
 
-/* Rank r is on host r % hosts. fabrics: as transport_tcp_create_local has them. */
-static coll_status_t make(int size, int hosts, tcp_fabric_t *const fabrics[], transport_t *ends[]) {
+/* Rank r is on host r % hosts. netmods: as transport_tcp_create_local has them. */
+static coll_status_t make(int size, int hosts, tcp_netmod_t *const netmods[], transport_t *ends[]) {
   transport_t *nets[HARNESS_RANKS_MAX], *locals[HARNESS_RANKS_MAX];
-  COLL_TRY(transport_tcp_create_local(size, fabrics, nets));
+  COLL_TRY(transport_tcp_create_local(size, netmods, nets));
   for (int host = 0; host < hosts; host++) {
     int count = (size - host + hosts - 1) / hosts;
     locals[0] = NULL;
@@ -56,10 +56,10 @@ static coll_status_t make_on_two_hosts(int size, transport_t *ends[]) {
   return make(size, HOSTS, NULL, ends);
 }
 
-static coll_status_t make_with_fabric(int size, transport_t *ends[]) {
-  tcp_fabric_t *fabrics[HARNESS_RANKS_MAX];
-  for (int rank = 0; rank < size; rank++) COLL_TRY(packet_fabric_open(DELAY_US, &fabrics[rank]));
-  return make(size, HOSTS, fabrics, ends);
+static coll_status_t make_with_netmod(int size, transport_t *ends[]) {
+  tcp_netmod_t *netmods[HARNESS_RANKS_MAX];
+  for (int rank = 0; rank < size; rank++) COLL_TRY(packet_netmod_open(DELAY_US, &netmods[rank]));
+  return make(size, HOSTS, netmods, ends);
 }
 
 static coll_status_t make_on_one_host(int size, transport_t *ends[]) {
@@ -97,10 +97,10 @@ static const transport_fixture_t two_hosts = {
     .release = transport_kit_private_release,
 };
 
-static const transport_fixture_t with_fabric = {
+static const transport_fixture_t with_netmod = {
     .size_max = HARNESS_RANKS_MAX,
     .shares_some_scratch = true,
-    .make = make_with_fabric,
+    .make = make_with_netmod,
     .alloc = transport_kit_private_alloc,
     .release = transport_kit_private_release,
 };
@@ -118,8 +118,8 @@ TRANSPORT_KIT_ANY(mixed_one_host, one_host, transport_kit_threads, 2)
 TRANSPORT_KIT_PEERS(mixed_one_host, one_host, transport_kit_threads)
 TRANSPORT_KIT_ANY(mixed_threads, two_hosts, transport_kit_threads, 2)
 TRANSPORT_KIT_PEERS(mixed_threads, two_hosts, transport_kit_threads)
-TRANSPORT_KIT_ANY(mixed_fabric, with_fabric, transport_kit_threads, 2)
-TRANSPORT_KIT_PEERS(mixed_fabric, with_fabric, transport_kit_threads)
+TRANSPORT_KIT_ANY(mixed_netmod, with_netmod, transport_kit_threads, 2)
+TRANSPORT_KIT_PEERS(mixed_netmod, with_netmod, transport_kit_threads)
 TRANSPORT_KIT_ANY(mixed_processes, two_hosts, transport_kit_processes, 2)
 TRANSPORT_KIT_PEERS(mixed_processes, two_hosts, transport_kit_processes)
 TRANSPORT_KIT_TIMES(mixed_processes, two_hosts, transport_kit_processes)

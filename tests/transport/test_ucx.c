@@ -16,27 +16,27 @@
 #include "transport/wire.h"
 
 static void need_ucx(void) {
-  tcp_fabric_t *fabric;
+  tcp_netmod_t *netmod;
 #ifdef __SANITIZE_THREAD__
   cr_skip_test("ThreadSanitizer does not see UCX");
 #endif
-  if (transport_ucx_open(&fabric) != COLL_OK) cr_skip_test("%s", base_last_error());
-  fabric->ops->destroy(fabric);
+  if (transport_ucx_open(&netmod) != COLL_OK) cr_skip_test("%s", base_last_error());
+  netmod->ops->destroy(netmod);
 }
 
 static coll_status_t make(int size, transport_t *ends[]) {
-  tcp_fabric_t *fabrics[HARNESS_RANKS_MAX];
-  for (int rank = 0; rank < size; rank++) COLL_TRY(transport_ucx_open(&fabrics[rank]));
-  return transport_tcp_create_local(size, fabrics, ends);
+  tcp_netmod_t *netmods[HARNESS_RANKS_MAX];
+  for (int rank = 0; rank < size; rank++) COLL_TRY(transport_ucx_open(&netmods[rank]));
+  return transport_tcp_create_local(size, netmods, ends);
 }
 
 static coll_status_t join(int rank, int size, void *board, transport_t **end) {
   tcp_name_t *names = board;
   tcp_listener_t listener;
-  tcp_fabric_t *fabric = NULL;
-  bool has_fabric[HARNESS_RANKS_MAX];
-  memset(has_fabric, true, sizeof has_fabric);
-  COLL_TRY(transport_ucx_open(&fabric));
+  tcp_netmod_t *netmod = NULL;
+  bool has_netmod[HARNESS_RANKS_MAX];
+  memset(has_netmod, true, sizeof has_netmod);
+  COLL_TRY(transport_ucx_open(&netmod));
   COLL_TRY(tcp_listen(&listener, "", &names[rank]));
   harness_barrier();
   const base_secret_t secret = {.bytes = {47, 11}};
@@ -46,8 +46,8 @@ static coll_status_t join(int rank, int size, void *board, transport_t **end) {
                              .session = 4711,
                              .secret = &secret,
                              .deadline_ns = wire_deadline_ns(),
-                             .fabric = fabric,
-                             .has_fabric = has_fabric};
+                             .netmod = netmod,
+                             .has_netmod = has_netmod};
   return transport_tcp_create(&listener, &group, end);
 }
 
@@ -130,13 +130,13 @@ Test(ucx_program, is_not_disturbed) {
   unsigned char code[3][32];
   const void *functions[] = {(void *)(uintptr_t)mmap, (void *)(uintptr_t)munmap,
                              (void *)(uintptr_t)madvise};
-  tcp_fabric_t *fabric;
+  tcp_netmod_t *netmod;
   signal(SIGFPE, on_fault);
   for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
     sigaction(signals[i], NULL, &before[i]);
   }
   for (int i = 0; i < 3; i++) memcpy(code[i], functions[i], sizeof code[i]);
-  if (transport_ucx_open(&fabric) != COLL_OK) cr_skip_test("%s", base_last_error());
+  if (transport_ucx_open(&netmod) != COLL_OK) cr_skip_test("%s", base_last_error());
   for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
     sigaction(signals[i], NULL, &after);
     cr_expect(after.sa_handler == before[i].sa_handler, "signal %d has another handler",
@@ -145,13 +145,13 @@ Test(ucx_program, is_not_disturbed) {
   for (int i = 0; i < 3; i++) {
     cr_expect(memcmp(code[i], functions[i], sizeof code[i]) == 0, "function %d was patched", i);
   }
-  fabric->ops->destroy(fabric);
+  netmod->ops->destroy(netmod);
 }
 
 Test(ucx_program, starts_without_the_library) {
-  tcp_fabric_t *fabric;
+  tcp_netmod_t *netmod;
   setenv("COLL_UCX_LIBRARY", "/nonexistent/libucp.so", 1);
-  cr_assert(transport_ucx_open(&fabric) == COLL_ERROR_UNSUPPORTED);
+  cr_assert(transport_ucx_open(&netmod) == COLL_ERROR_UNSUPPORTED);
   if (transport_ucx_knob(0) == NULL) return; /* it was built without */
   cr_expect(strstr(base_last_error(), "/nonexistent/libucp.so") != NULL, "%s", base_last_error());
   cr_expect(strstr(base_last_error(), "COLL_UCX_LIBRARY") != NULL, "%s", base_last_error());

@@ -12,20 +12,20 @@
 #include "transport/verbs/verbs.h"
 #include "transport/wire.h"
 
-static tcp_fabric_t *joined; /* of this process */
+static tcp_netmod_t *joined; /* of this process */
 
 /* ---- the kit --------------------------------------------------------------------------------*/
 
 static coll_status_t join(int rank, int size, void *board, transport_t **end) {
   tcp_name_t *names = board;
   tcp_listener_t listener;
-  tcp_fabric_t *fabric;
-  bool has_fabric[HARNESS_RANKS_MAX];
+  tcp_netmod_t *netmod;
+  bool has_netmod[HARNESS_RANKS_MAX];
   uint64_t deadline_ns = wire_deadline_ns();
-  for (int peer = 0; peer < size; peer++) has_fabric[peer] = true;
+  for (int peer = 0; peer < size; peer++) has_netmod[peer] = true;
   COLL_TRY(tcp_listen(&listener, "", &names[rank]));
-  COLL_TRY(transport_verbs_open(&fabric));
-  joined = fabric;
+  COLL_TRY(transport_verbs_open(&netmod));
+  joined = netmod;
   harness_barrier();
   const base_secret_t secret = {.bytes = {47, 11}};
   const tcp_group_t group = {.rank = rank,
@@ -34,15 +34,15 @@ static coll_status_t join(int rank, int size, void *board, transport_t **end) {
                              .session = 4711,
                              .secret = &secret,
                              .deadline_ns = deadline_ns,
-                             .fabric = fabric,
-                             .has_fabric = has_fabric};
+                             .netmod = netmod,
+                             .has_netmod = has_netmod};
   return transport_tcp_create(&listener, &group, end);
 }
 
 static coll_status_t make(int size, transport_t *ends[]) {
-  tcp_fabric_t *fabrics[HARNESS_RANKS_MAX];
-  for (int rank = 0; rank < size; rank++) COLL_TRY(transport_verbs_open(&fabrics[rank]));
-  return transport_tcp_create_local(size, fabrics, ends);
+  tcp_netmod_t *netmods[HARNESS_RANKS_MAX];
+  for (int rank = 0; rank < size; rank++) COLL_TRY(transport_verbs_open(&netmods[rank]));
+  return transport_tcp_create_local(size, netmods, ends);
 }
 
 #define FIXTURE(how, ...)                                                                       \
@@ -54,10 +54,10 @@ static coll_status_t make(int size, transport_t *ends[]) {
 static const transport_fixture_t fixture = FIXTURE(join, .has_threads = true);
 
 static void skip_without_device(void) {
-  tcp_fabric_t *fabric;
+  tcp_netmod_t *netmod;
   setenv("COLL_IB_FETCH_MIN", "0", 1);
-  if (transport_verbs_open(&fabric) != COLL_OK) cr_skip_test("%s", base_last_error());
-  fabric->ops->destroy(fabric);
+  if (transport_verbs_open(&netmod) != COLL_OK) cr_skip_test("%s", base_last_error());
+  netmod->ops->destroy(netmod);
 }
 
 TestSuite(verbs_threads, .init = skip_without_device);
@@ -97,11 +97,11 @@ TRANSPORT_KIT_FETCHES(verbs_rails, rails, transport_kit_processes)
 
 /* As an error of the device would do while parts are under way by the second queue pair. It reads
  * what the rank's thread writes, to find the moment. */
-static void *fail_second_queue_pair(void *fabric) {
-  verbs_t *verbs = fabric;
+static void *fail_second_queue_pair(void *netmod) {
+  verbs_t *verbs = netmod;
   struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
   uint64_t deadline_ns = base_clock_now_ns() + UINT64_C(60000000000);
-  int peer = 1 - verbs->fabric.rank;
+  int peer = 1 - verbs->netmod.rank;
   while (verbs->pairs == NULL || verbs->pairs[peer].qps[1].parts == 0) {
     if (base_clock_now_ns() > deadline_ns) abort();
     base_clock_sleep_ns(500000);
@@ -177,9 +177,9 @@ Test(verbs_hca, what_is_a_list) {
 }
 
 Test(verbs_hca, a_wrong_list_is_refused) {
-  tcp_fabric_t *fabric;
+  tcp_netmod_t *netmod;
   setenv("COLL_IB_HCA", "mlx5_0:port", 1);
-  cr_assert_eq(transport_verbs_open(&fabric), COLL_ERROR_INVALID);
+  cr_assert_eq(transport_verbs_open(&netmod), COLL_ERROR_INVALID);
   cr_assert(strstr(base_last_error(), "COLL_IB_HCA is \"mlx5_0:port\""), "%s", base_last_error());
 }
 

@@ -63,8 +63,8 @@ typedef struct tcp_group {
   const base_secret_t *secret; /* likewise; who does not know it is hung up on */
   uint64_t deadline_ns;
   const transport_watch_t *watch; /* NULL: none */
-  struct tcp_fabric *fabric;      /* of this rank; NULL: none */
-  const bool *has_fabric;         /* [size]: the rank has the same; unused without one */
+  struct tcp_netmod *netmod;      /* of this rank; NULL: none */
+  const bool *has_netmod;         /* [size]: the rank has the same; unused without one */
 } tcp_group_t;
 
 #endif

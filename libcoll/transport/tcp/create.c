@@ -76,23 +76,23 @@ static coll_status_t end_create(int rank, int size, int rails, uint64_t communic
   return COLL_OK;
 }
 
-/* The peers have the same fabric where has_fabric says so; NULL: all have. Takes it over, also on
+/* The peers have the same netmod where has_netmod says so; NULL: all have. Takes it over, also on
  * failure. */
-static coll_status_t attach(tcp_t *end, tcp_fabric_t *fabric, const bool has_fabric[]) {
-  struct epoll_event event = {.events = EPOLLIN, .data.u32 = TCP_FABRIC_EVENT};
+static coll_status_t attach(tcp_t *end, tcp_netmod_t *netmod, const bool has_netmod[]) {
+  struct epoll_event event = {.events = EPOLLIN, .data.u32 = TCP_NETMOD_EVENT};
   const transport_t *t = &end->transport;
-  if (fabric == NULL) return COLL_OK;
-  fabric->end = end;
-  fabric->rank = t->rank;
-  fabric->size = t->size;
-  end->fabric = fabric;
-  end->transport.recvs_direct = false; /* messages come in the fabric's memory */
-  if (epoll_ctl(end->wait_set, EPOLL_CTL_ADD, fabric->descriptor, &event) != 0) {
+  if (netmod == NULL) return COLL_OK;
+  netmod->end = end;
+  netmod->rank = t->rank;
+  netmod->size = t->size;
+  end->netmod = netmod;
+  end->transport.recvs_direct = false; /* messages come in the netmod's memory */
+  if (epoll_ctl(end->wait_set, EPOLL_CTL_ADD, netmod->descriptor, &event) != 0) {
     return base_fail_errno(COLL_ERROR_SYSTEM, "rank %d: cannot wait for %s", t->rank,
-                           fabric->ops->name);
+                           netmod->ops->name);
   }
   for (int peer = 0; peer < t->size; peer++) {
-    end->peers[peer].has_fabric = peer != t->rank && (has_fabric == NULL || has_fabric[peer]);
+    end->peers[peer].has_netmod = peer != t->rank && (has_netmod == NULL || has_netmod[peer]);
   }
   return COLL_OK;
 }
@@ -206,9 +206,9 @@ coll_status_t transport_tcp_create(tcp_listener_t *listener, const tcp_group_t *
   coll_status_t status =
       end_create(group->rank, group->size, group->names[group->rank].rails, group->session, &end);
   if (status == COLL_OK) {
-    status = attach(end, group->fabric, group->has_fabric);
-  } else if (group->fabric != NULL) {
-    group->fabric->ops->destroy(group->fabric);
+    status = attach(end, group->netmod, group->has_netmod);
+  } else if (group->netmod != NULL) {
+    group->netmod->ops->destroy(group->netmod);
   }
   if (status == COLL_OK) status = connect_first(end, listener, group);
   tcp_listener_close(listener); /* if nobody has taken it over */
@@ -269,22 +269,22 @@ static coll_status_t connect_pairs(int size, transport_t *const ends[]) {
 }
 
 static coll_status_t create_one_of(int rank, int size, uint64_t communicator,
-                                   tcp_fabric_t *const fabrics[], transport_t **t) {
+                                   tcp_netmod_t *const netmods[], transport_t **t) {
   tcp_t *end = NULL;
   coll_status_t status = end_create(rank, size, 1, communicator, &end);
   *t = status == COLL_OK ? &end->transport : NULL;
-  if (fabrics == NULL) return status;
-  if (status == COLL_OK) return attach(end, fabrics[rank], NULL);
-  fabrics[rank]->ops->destroy(fabrics[rank]);
+  if (netmods == NULL) return status;
+  if (status == COLL_OK) return attach(end, netmods[rank], NULL);
+  netmods[rank]->ops->destroy(netmods[rank]);
   return status;
 }
 
-coll_status_t transport_tcp_create_local(int size, tcp_fabric_t *const fabrics[],
+coll_status_t transport_tcp_create_local(int size, tcp_netmod_t *const netmods[],
                                          transport_t *ends[]) {
   uint64_t communicator = base_clock_now_ns();
   coll_status_t status = COLL_OK;
   for (int rank = 0; rank < size; rank++) {
-    coll_status_t own = create_one_of(rank, size, communicator, fabrics, &ends[rank]);
+    coll_status_t own = create_one_of(rank, size, communicator, netmods, &ends[rank]);
     if (status == COLL_OK) status = own;
   }
   if (status == COLL_OK) status = connect_pairs(size, ends);

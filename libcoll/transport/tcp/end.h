@@ -10,9 +10,9 @@
 #include <sys/socket.h>
 
 #include "transport/tcp/connector.h"
-#include "transport/tcp/fabric.h"
 #include "transport/tcp/frame.h"
 #include "transport/tcp/liveness.h"
+#include "transport/tcp/netmod.h"
 
 /* A message that has arrived and was not taken. */
 struct tcp_message {
@@ -94,14 +94,14 @@ typedef struct tcp_unacked {
 typedef struct tcp_rail {
   tcp_peer_t *peer;
   int index;
-  int fd;               /* -1: not connected yet, or closed */
-  uint16_t made;        /* connections so far */
-  bool is_wanted;       /* a connection was asked for */
-  bool is_unreachable;  /* and none can be made, so far: */
-  bool is_refused;      /* nobody listens there */
-  int silences;         /* how often it has become silent lately, */
-  uint64_t silent_ns;   /* and when it last did */
-  int host;             /* its address of the peer, in tcp_t.hosts */
+  int fd;              /* -1: not connected yet, or closed */
+  uint16_t made;       /* connections so far */
+  bool is_wanted;      /* a connection was asked for */
+  bool is_unreachable; /* and none can be made, so far: */
+  bool is_refused;     /* nobody listens there */
+  int silences;        /* how often it has become silent lately, */
+  uint64_t silent_ns;  /* and when it last did */
+  int host;            /* its address of the peer, in tcp_t.hosts */
   tcp_acks_t acks;
 
   /* Sending: what the socket did not accept. */
@@ -144,12 +144,12 @@ struct tcp_peer {
   tcp_unacked_t *unacked, **unacked_end; /* unacked_end: where the next one is linked */
   tcp_early_t *ahead;                    /* by ascending numbers */
 
-  /* The fabric, which both ranks have. */
-  bool has_fabric;                 /* as the names of the ranks say */
+  /* The netmod, which both ranks have. */
+  bool has_netmod;                 /* as the names of the ranks say */
   bool is_asked;                   /* to connect */
   bool has_left_by_socket;         /* this rank has said TCP_LEAVE before it has switched */
-  bool sends_by_fabric;            /* this rank has said TCP_SWITCH */
-  bool comes_by_fabric;            /* the peer has */
+  bool sends_by_netmod;            /* this rank has said TCP_SWITCH */
+  bool comes_by_netmod;            /* the peer has */
   tcp_early_t *early, *early_last; /* frames that were faster than the peer's TCP_SWITCH */
 
   flight_recorder_t *recorder; /* as the peer last published it; NULL: not asked for */
@@ -176,7 +176,7 @@ struct tcp {
   tcp_block_t *blocks; /* free memory (blocks.c) */
   int block_count;
 
-  tcp_fabric_t *fabric; /* NULL: none */
+  tcp_netmod_t *netmod; /* NULL: none */
 
   tcp_connector_t *connector; /* NULL: no more connections are made */
   int error;                  /* errno of a connection that could not be used; 0: none */
@@ -185,7 +185,7 @@ struct tcp {
 
   int unsent;                         /* rails for which something is stored */
   uint64_t arrivals, arrivals_at_arm; /* frames */
-  bool fabric_is_due;                 /* as it said at arm */
+  bool netmod_is_due;                 /* as it said at arm */
   bool is_armed;                      /* `sleeper` sleeps, or is about to */
   pthread_t sleeper;
 
@@ -198,9 +198,9 @@ struct tcp {
 
 #define TCP_INPUT_BYTES 8192
 #define TCP_SCRATCH_BYTES ((size_t)512 << 10)
-/* In the wait set, in place of an index in tcp_t.rails: `wakeup`, and the fabric's descriptor. */
+/* In the wait set, in place of an index in tcp_t.rails: `wakeup`, and the netmod's descriptor. */
 #define TCP_WAKEUP_EVENT UINT32_MAX
-#define TCP_FABRIC_EVENT (UINT32_MAX - 1)
+#define TCP_NETMOD_EVENT (UINT32_MAX - 1)
 
 static inline tcp_t *tcp_end_of(transport_t *t) {
   return (tcp_t *)(void *)t;
@@ -323,7 +323,7 @@ coll_status_t tcp_stream_leave_caller(tcp_rail_t *rail);
 /* Closes the connection. */
 void tcp_stream_close(tcp_rail_t *rail);
 
-/* Frees a message, or returns its memory to the fabric that owns it. NULL is allowed. */
+/* Frees a message, or returns its memory to the netmod that owns it. NULL is allowed. */
 void tcp_message_release(tcp_message_t *message);
 
 /* Whether a peer that is in order can send such a frame. */
@@ -332,13 +332,13 @@ bool tcp_stream_is_frame(const tcp_peer_t *peer, const tcp_frame_t *frame);
 /* Something has arrived, or a peer is gone. */
 void tcp_stream_note_arrival(tcp_t *end);
 
-/* ---- route.c: by the socket or the fabric. The lock is held. ---------------------------------*/
+/* ---- route.c: by the socket or the netmod. The lock is held. ---------------------------------*/
 
 /* As tcp_order_send. */
 coll_status_t tcp_route_send(tcp_peer_t *peer, const tcp_frame_t *frame, const void *payload);
 
 /* Receives what has arrived from a peer on the way that its messages take. COLL_ERROR_MEMORY, or a
- * failure of the fabric. */
+ * failure of the netmod. */
 coll_status_t tcp_route_receive(tcp_peer_t *peer);
 
 /* The same, as tcp_rails_receive_direct where messages come by sockets. */
@@ -357,7 +357,7 @@ bool tcp_route_is_stored(const tcp_peer_t *peer);
 /* Whether something that was sent has not yet reached the peer's host. */
 bool tcp_route_is_unsent(const tcp_peer_t *peer);
 
-/* There is no connection any more: what has come by the fabric is received first. */
+/* There is no connection any more: what has come by the netmod is received first. */
 void tcp_route_end(tcp_peer_t *peer);
 
 /* Frees what this file has stored. */

@@ -1,4 +1,4 @@
-/* The slots of transport_fetch_ops_t, which a fabric may have. Each takes the end's lock. */
+/* The slots of transport_fetch_ops_t, which a netmod may have. Each takes the end's lock. */
 #include "transport/tcp/end.h"
 
 static coll_status_t unlock(tcp_t *end, coll_status_t status) {
@@ -14,7 +14,7 @@ static tcp_t *lock(const transport_port_t *port) {
 
 /* The peer can fetch only if its direction is ready, too. */
 static bool can_fetch(const tcp_peer_t *peer) {
-  return peer->sends_by_fabric && peer->comes_by_fabric && peer->end->fabric->ops->expose != NULL &&
+  return peer->sends_by_netmod && peer->comes_by_netmod && peer->end->netmod->ops->expose != NULL &&
          tcp_peer_is_within_reach(peer);
 }
 
@@ -25,7 +25,7 @@ static coll_status_t expose(transport_port_t *port, const void *data, size_t byt
   coll_status_t status = COLL_OK;
   *exposed = false;
   if (can_fetch(peer)) {
-    status = end->fabric->ops->expose(end->fabric, peer->rank, data, bytes, exposure, exposed);
+    status = end->netmod->ops->expose(end->netmod, peer->rank, data, bytes, exposure, exposed);
   }
   return unlock(end, status);
 }
@@ -34,20 +34,20 @@ static void withdraw(transport_port_t *port, const transport_exposure_t *exposur
                      bool is_fetched) {
   tcp_t *end = lock(port);
   int peer = tcp_fifo_of(port)->peer->rank;
-  end->fabric->ops->withdraw(end->fabric, peer, exposure, is_fetched);
+  end->netmod->ops->withdraw(end->netmod, peer, exposure, is_fetched);
   unlock(end, COLL_OK);
 }
 
 static coll_status_t begin(transport_port_t *port, const transport_exposure_t *exposure, void *dst,
                            size_t bytes, transport_fetch_t **fetch) {
   tcp_t *end = lock(port);
-  tcp_fabric_t *fabric = end->fabric;
+  tcp_netmod_t *netmod = end->netmod;
   coll_status_t status = COLL_ERROR_UNSUPPORTED;
-  if (fabric != NULL && fabric->ops->fetch != NULL) {
-    status = fabric->ops->fetch(fabric, tcp_fifo_of(port)->peer->rank, exposure, dst, bytes, fetch);
+  if (netmod != NULL && netmod->ops->fetch != NULL) {
+    status = netmod->ops->fetch(netmod, tcp_fifo_of(port)->peer->rank, exposure, dst, bytes, fetch);
     if (status == COLL_OK) (*fetch)->port = port;
   } else {
-    base_fail(status, "rank %d: rank %d has sent a message that only a fabric can fetch",
+    base_fail(status, "rank %d: rank %d has sent a message that only a netmod can fetch",
               port->transport->rank, tcp_fifo_of(port)->peer->rank);
   }
   return unlock(end, status);
@@ -57,13 +57,13 @@ static coll_status_t advance(transport_fetch_t *fetch, bool *done) {
   tcp_t *end = lock(fetch->port);
   *done = false;
   coll_status_t status = tcp_route_receive(tcp_fifo_of(fetch->port)->peer);
-  if (status == COLL_OK) status = end->fabric->ops->advance(end->fabric, fetch, done);
+  if (status == COLL_OK) status = end->netmod->ops->advance(end->netmod, fetch, done);
   return unlock(end, status);
 }
 
 static void stop(transport_fetch_t *fetch) {
   tcp_t *end = lock(fetch->port);
-  end->fabric->ops->stop(end->fabric, fetch);
+  end->netmod->ops->stop(end->netmod, fetch);
   unlock(end, COLL_OK);
 }
 

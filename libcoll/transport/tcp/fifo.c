@@ -66,7 +66,7 @@ static bool is_full(const tcp_fifo_t *fifo) {
 
 /* Whether the socket has to accept what was sent before. */
 static bool is_behind(const tcp_fifo_t *fifo, size_t bytes) {
-  return fifo->unacked_bytes + bytes > TCP_BEHIND_BYTES && !fifo->peer->sends_by_fabric &&
+  return fifo->unacked_bytes + bytes > TCP_BEHIND_BYTES && !fifo->peer->sends_by_netmod &&
          tcp_rails_is_stored(fifo->peer);
 }
 

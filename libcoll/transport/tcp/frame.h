@@ -26,9 +26,9 @@ typedef enum tcp_kind {
   TCP_PROPOSE,  /* a reason for which the sender aborts the communicator */
   TCP_VERDICT,  /* the reason for which the communicator is aborted */
   TCP_LEAVE,    /* the last frame of a rank that leaves in good order */
-  TCP_NOTE,     /* from a rank's fabric to the peer's */
+  TCP_NOTE,     /* from a rank's netmod to the peer's */
   TCP_RECEIVED, /* says which frames have arrived */
-  TCP_SWITCH    /* further frames of the sender come by its fabric, but for notes and aborts */
+  TCP_SWITCH    /* further frames of the sender come by its netmod, but for notes and aborts */
 } tcp_kind_t;
 
 typedef struct tcp_frame {
@@ -37,8 +37,8 @@ typedef struct tcp_frame {
   uint16_t channel;
   uint32_t bytes;                         /* of the payload */
   uint32_t messages_taken, signals_taken; /* on this channel, modulo 2^32 */
-  uint32_t number;    /* of the frame, modulo 2^32; of kinds that are numbered, not over a fabric */
-  uint32_t received;  /* numbered frames that the sender has received; not over a fabric */
+  uint32_t number;    /* of the frame, modulo 2^32; of kinds that are numbered, not over a netmod */
+  uint32_t received;  /* numbered frames that the sender has received; not over a netmod */
   flight_call_t call; /* TCP_RECORD: count is the sender's clock in ns */
 } tcp_frame_t;
 

@@ -58,7 +58,7 @@ void tcp_rails_close(tcp_peer_t *peer, transport_peer_state_t state) {
   peer->is_closed = true;
   for (int i = 0; i < peer->rail_count; i++) tcp_stream_close(&peer->rails[i]);
   peer->state = state;
-  if (peer->has_fabric) peer->end->fabric->ops->disconnect(peer->end->fabric, peer->rank);
+  if (peer->has_netmod) peer->end->netmod->ops->disconnect(peer->end->netmod, peer->rank);
   tcp_stream_note_arrival(peer->end);
 }
 

@@ -1,4 +1,4 @@
-/* Which way a frame goes: by the socket of the pair, or by the fabric (fabric.h). */
+/* Which way a frame goes: by the socket of the pair, or by the netmod (netmod.h). */
 #include <linux/sockios.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
@@ -13,46 +13,46 @@
 
 /* ---- sending --------------------------------------------------------------------------------*/
 
-/* Aborts go by the socket even if the fabric no longer works. */
+/* Aborts go by the socket even if the netmod no longer works. */
 static bool is_for_socket(const tcp_frame_t *frame) {
   return frame->kind == TCP_NOTE || frame->kind == TCP_SWITCH || frame->kind == TCP_PROPOSE ||
          frame->kind == TCP_VERDICT;
 }
 
 static coll_status_t ask_to_connect(tcp_peer_t *peer) {
-  tcp_fabric_t *fabric = peer->end->fabric;
-  if (!peer->has_fabric || peer->is_asked || !tcp_peer_is_within_reach(peer)) return COLL_OK;
+  tcp_netmod_t *netmod = peer->end->netmod;
+  if (!peer->has_netmod || peer->is_asked || !tcp_peer_is_within_reach(peer)) return COLL_OK;
   peer->is_asked = true;
-  return fabric->ops->connect(fabric, peer->rank);
+  return netmod->ops->connect(netmod, peer->rank);
 }
 
 coll_status_t tcp_route_send(tcp_peer_t *peer, const tcp_frame_t *frame, const void *payload) {
-  tcp_fabric_t *fabric = peer->end->fabric;
+  tcp_netmod_t *netmod = peer->end->netmod;
   bool is_data = frame->kind == TCP_MESSAGE || frame->kind == TCP_SIGNAL;
   if (is_data) COLL_TRY(ask_to_connect(peer));
-  if (frame->kind == TCP_LEAVE && !peer->sends_by_fabric) peer->has_left_by_socket = true;
-  if (!peer->sends_by_fabric || is_for_socket(frame)) return tcp_order_send(peer, frame, payload);
+  if (frame->kind == TCP_LEAVE && !peer->sends_by_netmod) peer->has_left_by_socket = true;
+  if (!peer->sends_by_netmod || is_for_socket(frame)) return tcp_order_send(peer, frame, payload);
   if (!tcp_peer_is_within_reach(peer)) return COLL_OK;
-  return fabric->ops->send(fabric, peer->rank, frame, payload);
+  return netmod->ops->send(netmod, peer->rank, frame, payload);
 }
 
-coll_status_t tcp_fabric_tell(tcp_t *end, int peer, const void *note, size_t bytes) {
+coll_status_t tcp_netmod_tell(tcp_t *end, int peer, const void *note, size_t bytes) {
   const tcp_frame_t frame = {.kind = TCP_NOTE, .bytes = (uint32_t)bytes};
   return tcp_order_send(&end->peers[peer], &frame, note);
 }
 
-coll_status_t tcp_fabric_ready(tcp_t *end, int peer) {
+coll_status_t tcp_netmod_ready(tcp_t *end, int peer) {
   const tcp_frame_t frame = {.kind = TCP_SWITCH};
-  if (end->peers[peer].sends_by_fabric || end->peers[peer].has_left_by_socket) return COLL_OK;
+  if (end->peers[peer].sends_by_netmod || end->peers[peer].has_left_by_socket) return COLL_OK;
   COLL_TRY(tcp_order_send(&end->peers[peer], &frame, NULL));
-  end->peers[peer].sends_by_fabric = true;
+  end->peers[peer].sends_by_netmod = true;
   return COLL_OK;
 }
 
 bool tcp_route_is_stored(const tcp_peer_t *peer) {
-  const tcp_fabric_t *fabric = peer->end->fabric;
+  const tcp_netmod_t *netmod = peer->end->netmod;
   if (tcp_rails_is_stored(peer)) return true;
-  return peer->sends_by_fabric && fabric->ops->is_unsent(fabric, peer->rank);
+  return peer->sends_by_netmod && netmod->ops->is_unsent(netmod, peer->rank);
 }
 
 static bool is_mute(const tcp_peer_t *peer) {
@@ -80,7 +80,7 @@ static bool is_queued(const tcp_rail_t *rail) {
 bool tcp_route_is_unsent(const tcp_peer_t *peer) {
   if (tcp_peer_is_pending(peer)) return tcp_route_is_stored(peer);
   if (!tcp_peer_is_open(peer) || peer->state != TRANSPORT_PEER_HERE) return false;
-  if (tcp_route_is_stored(peer)) return !is_mute(peer) || peer->sends_by_fabric;
+  if (tcp_route_is_stored(peer)) return !is_mute(peer) || peer->sends_by_netmod;
   for (int i = 0; i < peer->rail_count; i++) {
     if (is_queued(&peer->rails[i])) return true;
   }
@@ -90,7 +90,7 @@ bool tcp_route_is_unsent(const tcp_peer_t *peer) {
 /* ---- receiving ------------------------------------------------------------------------------*/
 
 static coll_status_t progress(tcp_t *end) {
-  return end->fabric != NULL ? end->fabric->ops->progress(end->fabric) : COLL_OK;
+  return end->netmod != NULL ? end->netmod->ops->progress(end->netmod) : COLL_OK;
 }
 
 /* What else is to be done when the socket was read. */
@@ -106,13 +106,13 @@ coll_status_t tcp_route_receive_all(tcp_peer_t *peer) {
 }
 
 coll_status_t tcp_route_receive_direct(tcp_peer_t *peer, tcp_direct_t *direct) {
-  if (peer->comes_by_fabric && tcp_peer_is_open(peer)) return progress(peer->end);
+  if (peer->comes_by_netmod && tcp_peer_is_open(peer)) return progress(peer->end);
   COLL_TRY(tcp_rails_receive_direct(peer, direct));
   return finish_receiving(peer);
 }
 
 coll_status_t tcp_route_receive(tcp_peer_t *peer) {
-  if (peer->comes_by_fabric && tcp_peer_is_open(peer)) return progress(peer->end);
+  if (peer->comes_by_netmod && tcp_peer_is_open(peer)) return progress(peer->end);
   return tcp_route_receive_all(peer);
 }
 
@@ -129,13 +129,13 @@ static coll_status_t accept_early(tcp_peer_t *peer) {
 
 coll_status_t tcp_route_accept(tcp_peer_t *peer, const tcp_frame_t *frame,
                                const tcp_message_t *payload) {
-  tcp_fabric_t *fabric = peer->end->fabric;
-  if (fabric == NULL || !peer->has_fabric) return COLL_ERROR_INVALID;
+  tcp_netmod_t *netmod = peer->end->netmod;
+  if (netmod == NULL || !peer->has_netmod) return COLL_ERROR_INVALID;
   if (frame->kind == TCP_NOTE) {
     if (peer->has_left_by_socket) return COLL_OK; /* it is too late to connect */
-    return fabric->ops->hear(fabric, peer->rank, payload->data, payload->bytes);
+    return netmod->ops->hear(netmod, peer->rank, payload->data, payload->bytes);
   }
-  peer->comes_by_fabric = true;
+  peer->comes_by_netmod = true;
   return accept_early(peer);
 }
 
@@ -153,25 +153,25 @@ static coll_status_t keep_early(tcp_peer_t *peer, const tcp_frame_t *frame,
   return COLL_OK;
 }
 
-coll_status_t tcp_fabric_arrived(tcp_t *end, int rank, const tcp_frame_t *frame,
+coll_status_t tcp_netmod_arrived(tcp_t *end, int rank, const tcp_frame_t *frame,
                                  tcp_message_t *message) {
   tcp_peer_t *peer = &end->peers[rank];
   if (!tcp_peer_is_within_reach(peer) || is_for_socket(frame) ||
       !tcp_stream_is_frame(peer, frame)) {
     tcp_message_release(message);
-    tcp_fabric_lost(end, rank);
+    tcp_netmod_lost(end, rank);
     return COLL_OK;
   }
   if (message != NULL) message->call = frame->call;
-  if (!peer->comes_by_fabric) return keep_early(peer, frame, message);
+  if (!peer->comes_by_netmod) return keep_early(peer, frame, message);
   tcp_stream_note_arrival(end);
   coll_status_t status = tcp_fifo_accept(peer, frame, message);
   if (status != COLL_ERROR_INVALID) return status;
-  tcp_fabric_lost(end, rank);
+  tcp_netmod_lost(end, rank);
   return COLL_OK;
 }
 
-void tcp_fabric_fetched(tcp_t *end) {
+void tcp_netmod_fetched(tcp_t *end) {
   tcp_stream_note_arrival(end);
 }
 
@@ -183,12 +183,12 @@ static void close_peer(tcp_peer_t *peer) {
                   peer->state == TRANSPORT_PEER_LEFT ? TRANSPORT_PEER_LEFT : TRANSPORT_PEER_LOST);
 }
 
-void tcp_fabric_lost(tcp_t *end, int peer) {
+void tcp_netmod_lost(tcp_t *end, int peer) {
   close_peer(&end->peers[peer]);
 }
 
 void tcp_route_end(tcp_peer_t *peer) {
-  if (peer->comes_by_fabric) (void)progress(peer->end);
+  if (peer->comes_by_netmod) (void)progress(peer->end);
   close_peer(peer);
 }
 
@@ -203,7 +203,7 @@ void tcp_route_free(tcp_peer_t *peer) {
 
 /* ---- messages -------------------------------------------------------------------------------*/
 
-_Static_assert(offsetof(tcp_message_t, data) == TCP_MESSAGE_HEAD_BYTES, "fabrics rely on it");
+_Static_assert(offsetof(tcp_message_t, data) == TCP_MESSAGE_HEAD_BYTES, "netmods rely on it");
 
 coll_status_t tcp_message_create(size_t bytes, tcp_message_t **message) {
   tcp_message_t *made = malloc(sizeof *made + bytes);

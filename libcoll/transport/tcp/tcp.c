@@ -143,7 +143,7 @@ static void handle(tcp_t *end, const struct epoll_event *event) {
     (void)!read(end->wakeup, &count, sizeof count);
     return;
   }
-  if (event->data.u32 == TCP_FABRIC_EVENT) return;
+  if (event->data.u32 == TCP_NETMOD_EVENT) return;
   tcp_rail_t *rail = &end->rails[event->data.u32];
   tcp_stream_flush(rail);
   (void)tcp_stream_receive(rail);
@@ -157,7 +157,7 @@ static void receive_all(tcp_t *end, uint64_t timeout_ns) {
   int count = epoll_wait(end->wait_set, events, EVENTS_AT_ONCE, base_deadline_limit_ms(timeout_ns));
   if (timeout_ns > 0) pthread_mutex_lock(&end->lock);
   for (int i = 0; i < count; i++) handle(end, &events[i]);
-  if (end->fabric != NULL) (void)end->fabric->ops->progress(end->fabric);
+  if (end->netmod != NULL) (void)end->netmod->ops->progress(end->netmod);
   tcp_abort_check(end, false);
 }
 
@@ -166,7 +166,7 @@ static void tcp_arm(transport_t *t) {
   end->arrivals_at_arm = end->arrivals;
   end->is_armed = true;
   end->sleeper = pthread_self();
-  end->fabric_is_due = end->fabric != NULL && !end->fabric->ops->arm(end->fabric);
+  end->netmod_is_due = end->netmod != NULL && !end->netmod->ops->arm(end->netmod);
   unlock(end, COLL_OK);
 }
 
@@ -174,7 +174,7 @@ static void tcp_arm(transport_t *t) {
  * socket. */
 static void tcp_sleep(transport_t *t, uint64_t timeout_ns) {
   tcp_t *end = lock(t);
-  if (end->fabric_is_due) timeout_ns = 0;
+  if (end->netmod_is_due) timeout_ns = 0;
   if (end->arrivals == end->arrivals_at_arm) receive_all(end, timeout_ns);
   unlock(end, COLL_OK);
 }
@@ -198,7 +198,7 @@ static transport_peer_state_t tcp_peer_state(transport_t *t, int rank) {
 
 static const char *tcp_route(const transport_t *t, int peer) {
   const tcp_t *end = (const tcp_t *)(const void *)t;
-  return end->peers[peer].has_fabric ? end->fabric->ops->name : t->ops->name;
+  return end->peers[peer].has_netmod ? end->netmod->ops->name : t->ops->name;
 }
 
 static void tcp_waits_for(transport_t *t, int rank) {
@@ -321,7 +321,7 @@ static void tcp_destroy(transport_t *t) {
   lock(t);
   end->connector = NULL;
   for (int rank = 0; rank < t->size; rank++) free_peer(&end->peers[rank]);
-  if (end->fabric != NULL) end->fabric->ops->destroy(end->fabric);
+  if (end->netmod != NULL) end->netmod->ops->destroy(end->netmod);
   unlock(end, COLL_OK);
   if (end->wait_set >= 0) close(end->wait_set);
   if (end->wakeup >= 0) close(end->wakeup);
@@ -388,7 +388,7 @@ int transport_tcp_descriptor(transport_t *t) {
 
 bool transport_tcp_has_arrived(transport_t *t) {
   tcp_t *end = lock(t);
-  bool arrived = end->arrivals != end->arrivals_at_arm || end->fabric_is_due;
+  bool arrived = end->arrivals != end->arrivals_at_arm || end->netmod_is_due;
   unlock(end, COLL_OK);
   return arrived;
 }

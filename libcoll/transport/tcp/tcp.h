@@ -8,17 +8,17 @@
 
 #include "transport/ops.h"
 #include "transport/tcp/connect.h"
-#include "transport/tcp/fabric.h"
+#include "transport/tcp/netmod.h"
 
 /* Connects with every other rank, and creates this rank's end. The listener is closed, and the
- * fabric taken over, also on failure. Statuses: those of tcp_connect_all. */
+ * netmod taken over, also on failure. Statuses: those of tcp_connect_all. */
 coll_status_t transport_tcp_create(tcp_listener_t *listener, const tcp_group_t *group,
                                    transport_t **t);
 
 /* Creates all ends in this process, connected over the loopback interface: ends[i] is rank i's.
- * fabrics[i], if not NULL, is that of rank i, taken over also on failure. COLL_ERROR_SYSTEM,
+ * netmods[i], if not NULL, is that of rank i, taken over also on failure. COLL_ERROR_SYSTEM,
  * COLL_ERROR_MEMORY. */
-coll_status_t transport_tcp_create_local(int size, tcp_fabric_t *const fabrics[],
+coll_status_t transport_tcp_create_local(int size, tcp_netmod_t *const netmods[],
                                          transport_t *ends[]);
 
 /* The length of messages, and scratch memory per rank. */

@@ -1,4 +1,4 @@
-/* State of the fabric, private to the files of this folder. */
+/* State of the netmod, private to the files of this folder. */
 #ifndef TRANSPORT_UCX_END_H
 #define TRANSPORT_UCX_END_H
 
@@ -14,7 +14,7 @@ typedef struct ucx_header {
   tcp_frame_t frame;
 } ucx_header_t;
 
-/* A note of one rank's fabric to another's. */
+/* A note of one rank's netmod to another's. */
 typedef enum ucx_note_kind {
   UCX_ASK = 1,  /* for the address */
   UCX_ADDRESS,  /* the answer */
@@ -27,7 +27,7 @@ typedef struct ucx_note {
   char address[]; /* of UCX_ADDRESS */
 } ucx_note_t;
 
-typedef struct ucx_fabric ucx_fabric_t;
+typedef struct ucx_netmod ucx_netmod_t;
 
 /* A frame that has arrived and waits for those before it, or for its payload. */
 typedef struct ucx_arrival {
@@ -41,7 +41,7 @@ typedef struct ucx_arrival {
 } ucx_arrival_t;
 
 typedef struct ucx_link {
-  ucx_fabric_t *self;
+  ucx_netmod_t *self;
   ucp_ep_h ep; /* NULL: none */
   bool connected;
   bool is_used;   /* the end knows that it is connected */
@@ -58,8 +58,8 @@ typedef struct ucx_link {
   bool is_given_up;
 } ucx_link_t;
 
-struct ucx_fabric {
-  tcp_fabric_t fabric;
+struct ucx_netmod {
+  tcp_netmod_t netmod;
   const ucx_lib_t *lib;
   ucp_context_h context;
   ucp_worker_h worker;
@@ -74,10 +74,10 @@ struct ucx_fabric {
 /* ---- recv.c ----------------------------------------------------------------------------------*/
 
 /* Has active messages queued. */
-coll_status_t ucx_recv_start(ucx_fabric_t *self);
+coll_status_t ucx_recv_start(ucx_netmod_t *self);
 
 /* Passes on the frames of a peer whose turn it is. */
-coll_status_t ucx_recv_deliver(ucx_fabric_t *self, int peer);
+coll_status_t ucx_recv_deliver(ucx_netmod_t *self, int peer);
 
 /* Forgets what has arrived. */
 void ucx_recv_drop(ucx_link_t *link);
@@ -87,6 +87,6 @@ void ucx_recv_drop(ucx_link_t *link);
 /* UCX can no longer reach the peer, or does what it should not. */
 void ucx_link_fail(ucx_link_t *link, ucs_status_t status);
 
-coll_status_t ucx_fail(const ucx_fabric_t *self, ucs_status_t status, const char *what);
+coll_status_t ucx_fail(const ucx_netmod_t *self, ucs_status_t status, const char *what);
 
 #endif

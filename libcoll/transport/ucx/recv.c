@@ -48,7 +48,7 @@ static void on_fetched(void *request, ucs_status_t status, size_t bytes, void *u
 }
 
 /* The payload is still in the sender's memory. */
-static ucs_status_t fetch(ucx_fabric_t *self, ucx_arrival_t *arrival, void *descriptor) {
+static ucs_status_t fetch(ucx_netmod_t *self, ucx_arrival_t *arrival, void *descriptor) {
   const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
                                                      UCP_OP_ATTR_FIELD_USER_DATA |
                                                      UCP_OP_ATTR_FIELD_MEMORY_TYPE,
@@ -63,9 +63,9 @@ static ucs_status_t fetch(ucx_fabric_t *self, ucx_arrival_t *arrival, void *desc
 }
 
 /* The link of a header that a peer may send, else NULL. */
-static ucx_link_t *find_link(ucx_fabric_t *self, const ucx_header_t *header, size_t bytes) {
+static ucx_link_t *find_link(ucx_netmod_t *self, const ucx_header_t *header, size_t bytes) {
   if (self->links == NULL || header->token != self->token) return NULL;
-  if (header->from >= (uint32_t)self->fabric.size) return NULL;
+  if (header->from >= (uint32_t)self->netmod.size) return NULL;
   ucx_link_t *link = &self->links[header->from];
   if (link->closed) return NULL;
   bool is_next = header->number - link->arrived < UINT32_MAX / 2;
@@ -86,7 +86,7 @@ static ucx_arrival_t *make_arrival(ucx_link_t *link, const ucx_header_t *header)
 
 static ucs_status_t on_message(void *arg, const void *data, size_t header_bytes, void *payload,
                                size_t bytes, const ucp_am_recv_param_t *param) {
-  ucx_fabric_t *self = arg;
+  ucx_netmod_t *self = arg;
   ucx_header_t header;
   if (header_bytes != sizeof header) return UCS_OK; /* from a stranger */
   memcpy(&header, data, sizeof header);
@@ -104,7 +104,7 @@ static ucs_status_t on_message(void *arg, const void *data, size_t header_bytes,
   return UCS_OK;
 }
 
-coll_status_t ucx_recv_start(ucx_fabric_t *self) {
+coll_status_t ucx_recv_start(ucx_netmod_t *self) {
   const ucp_am_handler_param_t param = {
       .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
                     UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG,
@@ -121,7 +121,7 @@ static bool is_next(const ucx_link_t *link) {
   return !link->closed && first != NULL && first->number == link->arrived && first->complete;
 }
 
-coll_status_t ucx_recv_deliver(ucx_fabric_t *self, int peer) {
+coll_status_t ucx_recv_deliver(ucx_netmod_t *self, int peer) {
   ucx_link_t *link = &self->links[peer];
   const ucx_note_t have_left = {.kind = UCX_HAVE_LEFT};
   while (is_next(link)) {
@@ -131,10 +131,10 @@ coll_status_t ucx_recv_deliver(ucx_fabric_t *self, int peer) {
     link->arrivals = first->next;
     link->arrived++;
     free(first);
-    COLL_TRY(tcp_fabric_arrived(self->fabric.end, peer, &frame, message));
+    COLL_TRY(tcp_netmod_arrived(self->netmod.end, peer, &frame, message));
     if (frame.kind != TCP_LEAVE) continue;
     link->peer_leaves = true;
-    COLL_TRY(tcp_fabric_tell(self->fabric.end, peer, &have_left, sizeof have_left));
+    COLL_TRY(tcp_netmod_tell(self->netmod.end, peer, &have_left, sizeof have_left));
   }
   return COLL_OK;
 }

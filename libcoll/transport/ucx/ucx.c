@@ -33,11 +33,11 @@ const base_knob_t *transport_ucx_knob(int index) {
   return index == 0 ? &knobs[0] : NULL;
 }
 
-static ucx_fabric_t *self_of(tcp_fabric_t *fabric) {
-  return (ucx_fabric_t *)(void *)fabric;
+static ucx_netmod_t *self_of(tcp_netmod_t *netmod) {
+  return (ucx_netmod_t *)(void *)netmod;
 }
 
-coll_status_t ucx_fail(const ucx_fabric_t *self, ucs_status_t status, const char *what) {
+coll_status_t ucx_fail(const ucx_netmod_t *self, ucs_status_t status, const char *what) {
   if (status == UCS_OK) return COLL_OK;
   return base_fail(COLL_ERROR_SYSTEM, "UCX %s: %s", what, self->lib->ucs_status_string(status));
 }
@@ -51,26 +51,26 @@ void ucx_link_fail(ucx_link_t *link, ucs_status_t status) {
 
 /* ---- connecting -----------------------------------------------------------------------------*/
 
-static coll_status_t make_links(ucx_fabric_t *self) {
+static coll_status_t make_links(ucx_netmod_t *self) {
   if (self->links != NULL) return COLL_OK;
-  size_t size = (size_t)self->fabric.size;
+  size_t size = (size_t)self->netmod.size;
   COLL_TRY(base_alloc(size, sizeof *self->links, "links of UCX", (void **)&self->links));
   for (size_t i = 0; i < size; i++) self->links[i].self = self;
   return COLL_OK;
 }
 
-static coll_status_t ucx_connect(tcp_fabric_t *fabric, int peer) {
+static coll_status_t ucx_connect(tcp_netmod_t *netmod, int peer) {
   const ucx_note_t ask = {.kind = UCX_ASK};
-  COLL_TRY(make_links(self_of(fabric)));
-  return tcp_fabric_tell(fabric->end, peer, &ask, sizeof ask);
+  COLL_TRY(make_links(self_of(netmod)));
+  return tcp_netmod_tell(netmod->end, peer, &ask, sizeof ask);
 }
 
-static coll_status_t tell_address(ucx_fabric_t *self, int peer) {
+static coll_status_t tell_address(ucx_netmod_t *self, int peer) {
   char bytes[TCP_NOTE_BYTES];
   const ucx_note_t note = {.kind = UCX_ADDRESS, .token = self->token};
   memcpy(bytes, &note, sizeof note);
   memcpy(bytes + sizeof note, self->address, self->address_bytes);
-  return tcp_fabric_tell(self->fabric.end, peer, bytes, sizeof note + self->address_bytes);
+  return tcp_netmod_tell(self->netmod.end, peer, bytes, sizeof note + self->address_bytes);
 }
 
 static void on_error(void *arg, ucp_ep_h ep, ucs_status_t status) {
@@ -107,12 +107,12 @@ static void await_connection(ucx_link_t *link) {
 /* UCX fails an assertion if an endpoint is made for a connection of the peer that has just ended
  * and that UCX is about to forget (1.13: uct_tcp_ep_destroy_progress). It does so when it makes
  * progress, but not in the call that finds the end. */
-static void forget_ended(ucx_fabric_t *self) {
+static void forget_ended(ucx_netmod_t *self) {
   while (self->lib->ucp_worker_progress(self->worker) != 0) continue;
   for (int i = 0; i < 3; i++) (void)self->lib->ucp_worker_progress(self->worker);
 }
 
-static void reach(ucx_fabric_t *self, int peer, const void *address) {
+static void reach(ucx_netmod_t *self, int peer, const void *address) {
   ucx_link_t *link = &self->links[peer];
   const ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
                                                 UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
@@ -130,8 +130,8 @@ static void reach(ucx_fabric_t *self, int peer, const void *address) {
   }
 }
 
-static coll_status_t ucx_hear(tcp_fabric_t *fabric, int peer, const void *bytes, size_t count) {
-  ucx_fabric_t *self = self_of(fabric);
+static coll_status_t ucx_hear(tcp_netmod_t *netmod, int peer, const void *bytes, size_t count) {
+  ucx_netmod_t *self = self_of(netmod);
   ucx_note_t note;
   COLL_TRY(make_links(self));
   ucx_link_t *link = &self->links[peer];
@@ -179,16 +179,16 @@ static void on_sent(void *request, ucs_status_t status, void *user_data) {
   lib->ucp_request_free(request);
 }
 
-static coll_status_t ucx_send(tcp_fabric_t *fabric, int peer, const tcp_frame_t *frame,
+static coll_status_t ucx_send(tcp_netmod_t *netmod, int peer, const tcp_frame_t *frame,
                               const void *payload) {
-  ucx_fabric_t *self = self_of(fabric);
+  ucx_netmod_t *self = self_of(netmod);
   ucx_link_t *link = &self->links[peer];
   if (link->failed_ns != 0) return COLL_OK;
   ucx_send_t *send = malloc(sizeof *send + frame->bytes);
   if (send == NULL) return base_fail(COLL_ERROR_MEMORY, "no memory for a frame");
   send->link = link;
   send->header = (ucx_header_t){.token = link->token,
-                                .from = (uint32_t)fabric->rank,
+                                .from = (uint32_t)netmod->rank,
                                 .number = link->sent++,
                                 .frame = *frame};
   if (frame->bytes > 0) memcpy(send->payload, payload, frame->bytes);
@@ -207,8 +207,8 @@ static coll_status_t ucx_send(tcp_fabric_t *fabric, int peer, const tcp_frame_t 
   return COLL_OK;
 }
 
-static bool ucx_is_unsent(const tcp_fabric_t *fabric, int peer) {
-  const ucx_fabric_t *self = (const ucx_fabric_t *)(const void *)fabric;
+static bool ucx_is_unsent(const tcp_netmod_t *netmod, int peer) {
+  const ucx_netmod_t *self = (const ucx_netmod_t *)(const void *)netmod;
   if (self->links == NULL) return false;
   const ucx_link_t *link = &self->links[peer];
   if (link->closed || link->failed_ns != 0) return false;
@@ -218,16 +218,16 @@ static bool ucx_is_unsent(const tcp_fabric_t *fabric, int peer) {
 
 /* ---- progress and sleeping ------------------------------------------------------------------*/
 
-static coll_status_t check_connected(ucx_fabric_t *self, int peer) {
+static coll_status_t check_connected(ucx_netmod_t *self, int peer) {
   ucx_link_t *link = &self->links[peer];
   if (link->closed || !link->connected || link->is_used) return COLL_OK;
   link->is_used = true;
-  return tcp_fabric_ready(self->fabric.end, peer);
+  return tcp_netmod_ready(self->netmod.end, peer);
 }
 
 /* A peer that has failed is looked at again, until its socket says what has become of it, or the
  * time is over. What was never sent by UCX goes on by the socket. */
-static void check_failed(ucx_fabric_t *self, int peer) {
+static void check_failed(ucx_netmod_t *self, int peer) {
   ucx_link_t *link = &self->links[peer];
   if (link->closed || link->failed_ns == 0 || link->is_given_up) return;
   self->has_news = true;
@@ -235,17 +235,17 @@ static void check_failed(ucx_fabric_t *self, int peer) {
   link->is_given_up = true;
   fprintf(stderr,
           "libcoll: rank %d cannot reach rank %d by UCX (see UCX_TLS, UCX_NET_DEVICES): %s%s\n",
-          self->fabric.rank, peer, self->lib->ucs_status_string(link->failure),
+          self->netmod.rank, peer, self->lib->ucs_status_string(link->failure),
           link->is_used ? "" : "; it sends by TCP");
-  if (link->is_used) tcp_fabric_lost(self->fabric.end, peer);
+  if (link->is_used) tcp_netmod_lost(self->netmod.end, peer);
 }
 
-static coll_status_t ucx_progress(tcp_fabric_t *fabric) {
-  ucx_fabric_t *self = self_of(fabric);
+static coll_status_t ucx_progress(tcp_netmod_t *netmod) {
+  ucx_netmod_t *self = self_of(netmod);
   while (self->lib->ucp_worker_progress(self->worker) != 0) continue;
   if (!self->has_news || self->links == NULL) return COLL_OK;
   self->has_news = false;
-  for (int peer = 0; peer < fabric->size; peer++) {
+  for (int peer = 0; peer < netmod->size; peer++) {
     COLL_TRY(check_connected(self, peer));
     COLL_TRY(ucx_recv_deliver(self, peer));
     check_failed(self, peer);
@@ -253,15 +253,15 @@ static coll_status_t ucx_progress(tcp_fabric_t *fabric) {
   return COLL_OK;
 }
 
-static bool ucx_arm(tcp_fabric_t *fabric) {
-  ucx_fabric_t *self = self_of(fabric);
+static bool ucx_arm(tcp_netmod_t *netmod) {
+  ucx_netmod_t *self = self_of(netmod);
   return !self->has_news && self->lib->ucp_worker_arm(self->worker) == UCS_OK;
 }
 
 /* ---- the end --------------------------------------------------------------------------------*/
 
-static void ucx_disconnect(tcp_fabric_t *fabric, int peer) {
-  ucx_fabric_t *self = self_of(fabric);
+static void ucx_disconnect(tcp_netmod_t *netmod, int peer) {
+  ucx_netmod_t *self = self_of(netmod);
   const ucp_request_param_t force = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
                                      .flags = UCP_EP_CLOSE_FLAG_FORCE};
   if (self->links == NULL) return;
@@ -274,7 +274,7 @@ static void ucx_disconnect(tcp_fabric_t *fabric, int peer) {
   link->ep = NULL;
 }
 
-static void close_worker(ucx_fabric_t *self) {
+static void close_worker(ucx_netmod_t *self) {
   uint64_t begin_ns = base_clock_now_ns();
   while (self->requests > 0 && base_clock_now_ns() - begin_ns < DRAIN_NS) {
     self->lib->ucp_worker_progress(self->worker);
@@ -283,16 +283,16 @@ static void close_worker(ucx_fabric_t *self) {
   self->lib->ucp_worker_destroy(self->worker);
 }
 
-static void ucx_destroy(tcp_fabric_t *fabric) {
-  ucx_fabric_t *self = self_of(fabric);
-  for (int peer = 0; peer < fabric->size; peer++) ucx_disconnect(fabric, peer);
+static void ucx_destroy(tcp_netmod_t *netmod) {
+  ucx_netmod_t *self = self_of(netmod);
+  for (int peer = 0; peer < netmod->size; peer++) ucx_disconnect(netmod, peer);
   if (self->worker != NULL) close_worker(self);
   if (self->context != NULL) self->lib->ucp_cleanup(self->context);
   free(self->links);
   free(self);
 }
 
-static const tcp_fabric_ops_t ucx_ops = {
+static const tcp_netmod_ops_t ucx_ops = {
     .name = "ucx",
     .connect = ucx_connect,
     .hear = ucx_hear,
@@ -312,13 +312,13 @@ static coll_status_t make_token(uint64_t *token) {
   return COLL_OK;
 }
 
-static coll_status_t open_worker(ucx_fabric_t *self) {
+static coll_status_t open_worker(ucx_netmod_t *self) {
   const ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
                                       .thread_mode = UCS_THREAD_MODE_SERIALIZED};
   const ucx_lib_t *lib = self->lib;
   COLL_TRY(ucx_fail(self, lib->ucp_worker_create(self->context, &params, &self->worker),
                     "has no worker"));
-  COLL_TRY(ucx_fail(self, lib->ucp_worker_get_efd(self->worker, &self->fabric.descriptor),
+  COLL_TRY(ucx_fail(self, lib->ucp_worker_get_efd(self->worker, &self->netmod.descriptor),
                     "has nothing to wait for"));
   COLL_TRY(ucx_fail(self,
                     lib->ucp_worker_get_address(self->worker, &self->address, &self->address_bytes),
@@ -331,20 +331,20 @@ static coll_status_t open_worker(ucx_fabric_t *self) {
   return ucx_recv_start(self);
 }
 
-coll_status_t transport_ucx_open(tcp_fabric_t **fabric) {
+coll_status_t transport_ucx_open(tcp_netmod_t **netmod) {
   const ucx_lib_t *lib;
-  ucx_fabric_t *self = NULL;
+  ucx_netmod_t *self = NULL;
   COLL_TRY(ucx_lib_load(&knobs[0], &lib));
-  COLL_TRY(base_alloc(1, sizeof *self, "a fabric", (void **)&self));
-  self->fabric.ops = &ucx_ops;
+  COLL_TRY(base_alloc(1, sizeof *self, "a netmod", (void **)&self));
+  self->netmod.ops = &ucx_ops;
   self->lib = lib;
   coll_status_t status = make_token(&self->token);
   if (status == COLL_OK) status = ucx_lib_init(lib, &self->context);
   if (status == COLL_OK) status = open_worker(self);
   if (status != COLL_OK) {
-    ucx_destroy(&self->fabric);
+    ucx_destroy(&self->netmod);
     return status;
   }
-  *fabric = &self->fabric;
+  *netmod = &self->netmod;
   return COLL_OK;
 }

@@ -1,16 +1,16 @@
 /*
- * UCX (openucx.org) as a fabric: frames are active messages of UCP, over whatever network UCX
+ * UCX (openucx.org) as a netmod: frames are active messages of UCP, over whatever network UCX
  * knows. The library is loaded at run time. Any version from 1.11 on will do.
  */
 #ifndef TRANSPORT_UCX_UCX_H
 #define TRANSPORT_UCX_UCX_H
 
 #include "base/knob.h"
-#include "transport/tcp/fabric.h"
+#include "transport/tcp/netmod.h"
 
 /* Opens UCX with the devices of this machine. COLL_ERROR_UNSUPPORTED: there is no library, or
  * libcoll was built without it. COLL_ERROR_SYSTEM: says what UCX says. COLL_ERROR_MEMORY. */
-coll_status_t transport_ucx_open(tcp_fabric_t **fabric);
+coll_status_t transport_ucx_open(tcp_netmod_t **netmod);
 
 /* NULL past the last. */
 const base_knob_t *transport_ucx_knob(int index);

@@ -62,7 +62,7 @@ coll_status_t verbs_buffer_take(verbs_t *verbs, size_t payload_bytes, verbs_buff
     return base_fail_errno(COLL_ERROR_SYSTEM,
                            "rank %d: RDMA device %s registers no memory to send from (see "
                            "ulimit -l)",
-                           verbs->fabric.rank, verbs->rails[0].device.name);
+                           verbs->netmod.rank, verbs->rails[0].device.name);
   }
   *buffer = verbs->free_buffers[kind];
   verbs->free_buffers[kind] = (*buffer)->next;

@@ -1,5 +1,5 @@
 /*
- * State of one rank's fabric, private to the files of this folder. The lock of the end that it is
+ * State of one rank's netmod, private to the files of this folder. The lock of the end that it is
  * attached to is held in every call.
  *
  * Receiving: all pairs share VERBS_RECV_BUFFERS buffers. A large payload stays where it has arrived
@@ -25,7 +25,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "transport/tcp/fabric.h"
+#include "transport/tcp/netmod.h"
 #include "transport/verbs/device.h"
 #include "transport/verbs/lib.h"
 
@@ -142,7 +142,7 @@ typedef struct verbs_send {
 } verbs_send_t;
 
 typedef struct verbs {
-  tcp_fabric_t fabric;
+  tcp_netmod_t netmod;
   const verbs_lib_t *lib;
   verbs_settings_t settings;
   verbs_rail_t rails[TRANSPORT_RAILS];
@@ -169,13 +169,13 @@ typedef struct verbs {
   verbs_fetch_t *fetches;
 } verbs_t;
 
-static inline verbs_t *verbs_of(tcp_fabric_t *fabric) {
-  return (verbs_t *)(void *)fabric;
+static inline verbs_t *verbs_of(tcp_netmod_t *netmod) {
+  return (verbs_t *)(void *)netmod;
 }
 
 /* ---- rails.c ---------------------------------------------------------------------------------*/
 
-/* Opens the devices, and makes fabric.descriptor wait for all. */
+/* Opens the devices, and makes netmod.descriptor wait for all. */
 coll_status_t verbs_rails_open(verbs_t *verbs);
 void verbs_rails_close(verbs_t *verbs);
 
@@ -189,9 +189,9 @@ coll_status_t verbs_rail_fail(const verbs_rail_t *rail, const char *what);
 /* ---- pair.c: connections ---------------------------------------------------------------------*/
 
 /* The slots of the same names. */
-coll_status_t verbs_connect(tcp_fabric_t *fabric, int peer);
-coll_status_t verbs_hear(tcp_fabric_t *fabric, int peer, const void *note, size_t bytes);
-void verbs_disconnect(tcp_fabric_t *fabric, int peer);
+coll_status_t verbs_connect(tcp_netmod_t *netmod, int peer);
+coll_status_t verbs_hear(tcp_netmod_t *netmod, int peer, const void *note, size_t bytes);
+void verbs_disconnect(tcp_netmod_t *netmod, int peer);
 
 /* The peer of a queue pair; -1: none. */
 int verbs_peer_of(const verbs_t *verbs, uint32_t number);
@@ -207,7 +207,7 @@ void verbs_pairs_destroy(verbs_t *verbs);
 /* ---- send.c ----------------------------------------------------------------------------------*/
 
 /* The slot of the same name. */
-coll_status_t verbs_send(tcp_fabric_t *fabric, int peer, const tcp_frame_t *frame,
+coll_status_t verbs_send(tcp_netmod_t *netmod, int peer, const tcp_frame_t *frame,
                          const void *payload);
 
 /* Sends a packet without a frame by every queue pair. */
@@ -241,14 +241,14 @@ void verbs_regions_destroy(verbs_t *verbs);
 /* ---- fetch.c ---------------------------------------------------------------------------------*/
 
 /* The slots of the same names. */
-coll_status_t verbs_expose(tcp_fabric_t *fabric, int peer, const void *data, size_t bytes,
+coll_status_t verbs_expose(tcp_netmod_t *netmod, int peer, const void *data, size_t bytes,
                            transport_exposure_t *exposure, bool *exposed);
-void verbs_withdraw(tcp_fabric_t *fabric, int peer, const transport_exposure_t *exposure,
+void verbs_withdraw(tcp_netmod_t *netmod, int peer, const transport_exposure_t *exposure,
                     bool is_fetched);
-coll_status_t verbs_fetch(tcp_fabric_t *fabric, int peer, const transport_exposure_t *exposure,
+coll_status_t verbs_fetch(tcp_netmod_t *netmod, int peer, const transport_exposure_t *exposure,
                           void *dst, size_t bytes, transport_fetch_t **fetch);
-coll_status_t verbs_advance(tcp_fabric_t *fabric, transport_fetch_t *fetch, bool *done);
-void verbs_stop(tcp_fabric_t *fabric, transport_fetch_t *fetch);
+coll_status_t verbs_advance(tcp_netmod_t *netmod, transport_fetch_t *fetch, bool *done);
+void verbs_stop(tcp_netmod_t *netmod, transport_fetch_t *fetch);
 
 /* A part has arrived, or not. */
 void verbs_fetched(verbs_t *verbs, const verbs_send_t *part, bool arrived);

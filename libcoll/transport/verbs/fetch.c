@@ -16,9 +16,9 @@ static verbs_fetch_t *fetch_of(transport_fetch_t *fetch) {
 
 /* ---- the sender -----------------------------------------------------------------------------*/
 
-coll_status_t verbs_expose(tcp_fabric_t *fabric, int peer, const void *data, size_t bytes,
+coll_status_t verbs_expose(tcp_netmod_t *netmod, int peer, const void *data, size_t bytes,
                            transport_exposure_t *exposure, bool *exposed) {
-  verbs_t *verbs = verbs_of(fabric);
+  verbs_t *verbs = verbs_of(netmod);
   int64_t min = verbs->settings.fetch_min;
   *exposed = false;
   if (min < 0 || bytes < (size_t)min || verbs->pairs[peer].state != VERBS_READY) return COLL_OK;
@@ -35,17 +35,17 @@ coll_status_t verbs_expose(tcp_fabric_t *fabric, int peer, const void *data, siz
 
 /* Reads of memory that is deregistered under them would be a failure at the peer, which is to hear
  * of the abort instead: without this end of the connection they wait. */
-void verbs_withdraw(tcp_fabric_t *fabric, int peer, const transport_exposure_t *exposure,
+void verbs_withdraw(tcp_netmod_t *netmod, int peer, const transport_exposure_t *exposure,
                     bool is_fetched) {
-  if (!is_fetched) verbs_disconnect(fabric, peer);
-  verbs_region_release(verbs_of(fabric), (int)exposure->handle);
+  if (!is_fetched) verbs_disconnect(netmod, peer);
+  verbs_region_release(verbs_of(netmod), (int)exposure->handle);
 }
 
 /* ---- the receiver ---------------------------------------------------------------------------*/
 
-coll_status_t verbs_fetch(tcp_fabric_t *fabric, int peer, const transport_exposure_t *exposure,
+coll_status_t verbs_fetch(tcp_netmod_t *netmod, int peer, const transport_exposure_t *exposure,
                           void *dst, size_t bytes, transport_fetch_t **fetch) {
-  verbs_t *verbs = verbs_of(fabric);
+  verbs_t *verbs = verbs_of(netmod);
   verbs_fetch_t *made = NULL;
   COLL_TRY(base_alloc(1, sizeof *made, "a fetch", (void **)&made));
   made->peer = peer;
@@ -97,7 +97,7 @@ static coll_status_t ask(verbs_t *verbs, verbs_fetch_t *fetch, int index, struct
   }
   if (index == 0) {
     return base_fail_errno(COLL_ERROR_SYSTEM, "rank %d: RDMA device %s reads nothing from rank %d",
-                           verbs->fabric.rank, verbs->rails[0].device.name, fetch->peer);
+                           verbs->netmod.rank, verbs->rails[0].device.name, fetch->peer);
   }
   verbs_give_up(verbs, fetch->peer, index, strerror(errno));
   return COLL_OK;
@@ -152,7 +152,7 @@ void verbs_fetched(verbs_t *verbs, const verbs_send_t *part, bool arrived) {
   if (!arrived) return;
   if (fetch->region < 0) memcpy(fetch->dst + part->at, fetch->buffer->data, part->bytes);
   fetch->arrived += part->bytes;
-  tcp_fabric_fetched(verbs->fabric.end);
+  tcp_netmod_fetched(verbs->netmod.end);
 }
 
 static void end_fetch(verbs_t *verbs, verbs_fetch_t *fetch) {
@@ -164,21 +164,21 @@ static void end_fetch(verbs_t *verbs, verbs_fetch_t *fetch) {
   free(fetch);
 }
 
-coll_status_t verbs_advance(tcp_fabric_t *fabric, transport_fetch_t *base, bool *done) {
+coll_status_t verbs_advance(tcp_netmod_t *netmod, transport_fetch_t *base, bool *done) {
   verbs_fetch_t *fetch = fetch_of(base);
   *done = fetch->arrived == fetch->bytes && !fetch->is_void;
-  if (*done) end_fetch(verbs_of(fabric), fetch);
+  if (*done) end_fetch(verbs_of(netmod), fetch);
   return COLL_OK;
 }
 
 /* Without the connection, parts that are under way complete as failed ones. What a dead device does
  * not complete refers to the fetch for ever. */
-void verbs_stop(tcp_fabric_t *fabric, transport_fetch_t *base) {
+void verbs_stop(tcp_netmod_t *netmod, transport_fetch_t *base) {
   verbs_fetch_t *fetch = fetch_of(base);
   uint64_t deadline_ns = base_clock_now_ns() + STOP_NS;
-  verbs_disconnect(fabric, fetch->peer);
+  verbs_disconnect(netmod, fetch->peer);
   while (fetch->in_flight > 0 && base_clock_now_ns() < deadline_ns) {
-    (void)fabric->ops->progress(fabric);
+    (void)netmod->ops->progress(netmod);
   }
-  if (fetch->in_flight == 0) end_fetch(verbs_of(fabric), fetch);
+  if (fetch->in_flight == 0) end_fetch(verbs_of(netmod), fetch);
 }

@@ -38,7 +38,7 @@ typedef struct verbs_note {
 } verbs_note_t;
 
 void verbs_report(const verbs_t *verbs, int rail, int peer, const char *what, const char *why) {
-  fprintf(stderr, "libcoll: rank %d to rank %d: RDMA device %s %s: %s\n", verbs->fabric.rank, peer,
+  fprintf(stderr, "libcoll: rank %d to rank %d: RDMA device %s %s: %s\n", verbs->netmod.rank, peer,
           verbs->rails[rail].device.name, what, why);
 }
 
@@ -63,7 +63,7 @@ static void add_peer(verbs_t *verbs, int peer) {
 static coll_status_t make_peer_of(verbs_t *verbs) {
   int slots = 2;
   if (verbs->peer_of != NULL) return COLL_OK;
-  while (slots < 2 * verbs->fabric.size) slots *= 2;
+  while (slots < 2 * verbs->netmod.size) slots *= 2;
   COLL_TRY(
       base_alloc((size_t)slots, sizeof *verbs->peer_of, "queue pairs", (void **)&verbs->peer_of));
   for (int i = 0; i < slots; i++) verbs->peer_of[i] = -1;
@@ -74,7 +74,7 @@ static coll_status_t make_peer_of(verbs_t *verbs) {
 static coll_status_t make_pairs(verbs_t *verbs) {
   if (verbs->pairs != NULL) return COLL_OK;
   COLL_TRY(make_peer_of(verbs));
-  return base_alloc((size_t)verbs->fabric.size, sizeof *verbs->pairs, "queue pairs",
+  return base_alloc((size_t)verbs->netmod.size, sizeof *verbs->pairs, "queue pairs",
                     (void **)&verbs->pairs);
 }
 
@@ -165,7 +165,7 @@ static bool to_send(verbs_t *verbs, const verbs_qp_t *qp, const verbs_note_t *no
 
 static void stay_on_socket(verbs_t *verbs, int peer, const char *what, const char *why) {
   verbs_report(verbs, 0, peer, what, why);
-  verbs_disconnect(&verbs->fabric, peer);
+  verbs_disconnect(&verbs->netmod, peer);
 }
 
 static coll_status_t tell(verbs_t *verbs, int peer, uint32_t kind) {
@@ -184,7 +184,7 @@ static coll_status_t tell(verbs_t *verbs, int peer, uint32_t kind) {
                                         .reads_in = reads_of(device->reads_in)};
     memcpy(note.rails[i].gid, device->gid.raw, sizeof note.rails[i].gid);
   }
-  return tcp_fabric_tell(verbs->fabric.end, peer, &note, sizeof note);
+  return tcp_netmod_tell(verbs->netmod.end, peer, &note, sizeof note);
 }
 
 /* As many queue pairs as wanted, or as the devices give, by turns on each; at least one. False,
@@ -216,8 +216,8 @@ static coll_status_t begin(verbs_t *verbs, int peer) {
   return tell(verbs, peer, NOTE_QUEUE_PAIR);
 }
 
-coll_status_t verbs_connect(tcp_fabric_t *fabric, int peer) {
-  return begin(verbs_of(fabric), peer);
+coll_status_t verbs_connect(tcp_netmod_t *netmod, int peer) {
+  return begin(verbs_of(netmod), peer);
 }
 
 /* False, with errno set: the first one cannot be connected. */
@@ -254,8 +254,8 @@ static bool is_sound(const verbs_note_t *note) {
   return is;
 }
 
-coll_status_t verbs_hear(tcp_fabric_t *fabric, int peer, const void *note, size_t bytes) {
-  verbs_t *verbs = verbs_of(fabric);
+coll_status_t verbs_hear(tcp_netmod_t *netmod, int peer, const void *note, size_t bytes) {
+  verbs_t *verbs = verbs_of(netmod);
   verbs_note_t heard;
   if (bytes != sizeof heard) return COLL_ERROR_INVALID;
   memcpy(&heard, note, sizeof heard);
@@ -276,15 +276,15 @@ coll_status_t verbs_probed(verbs_t *verbs, int peer, bool arrived, const char *w
   }
   verbs->pairs[peer].state = VERBS_READY;
   verbs->pairs[peer].qps[0].works = true;
-  return tcp_fabric_ready(verbs->fabric.end, peer);
+  return tcp_netmod_ready(verbs->netmod.end, peer);
 }
 
 /* ---- the end --------------------------------------------------------------------------------*/
 
 /* The queue pairs stay, so that the first one's number does not become another pair's while
  * completions of this one are due. */
-void verbs_disconnect(tcp_fabric_t *fabric, int peer) {
-  verbs_t *verbs = verbs_of(fabric);
+void verbs_disconnect(tcp_netmod_t *netmod, int peer) {
+  verbs_t *verbs = verbs_of(netmod);
   struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
   if (verbs->pairs == NULL) return;
   verbs_pair_t *pair = &verbs->pairs[peer];
@@ -297,7 +297,7 @@ void verbs_disconnect(tcp_fabric_t *fabric, int peer) {
 }
 
 void verbs_pairs_destroy(verbs_t *verbs) {
-  for (int peer = 0; verbs->pairs != NULL && peer < verbs->fabric.size; peer++) {
+  for (int peer = 0; verbs->pairs != NULL && peer < verbs->netmod.size; peer++) {
     verbs_pair_t *pair = &verbs->pairs[peer];
     verbs_drop_stored(verbs, pair);
     for (int i = 0; i < VERBS_PAIR_QPS; i++) {

@@ -30,7 +30,7 @@ static coll_status_t wait_for_all(verbs_t *verbs) {
       return verbs_rail_fail(&verbs->rails[i], "epoll_ctl");
     }
   }
-  verbs->fabric.descriptor = verbs->epoll;
+  verbs->netmod.descriptor = verbs->epoll;
   return COLL_OK;
 }
 
@@ -39,7 +39,7 @@ coll_status_t verbs_rails_open(verbs_t *verbs) {
   COLL_TRY(verbs_devices_open(verbs->lib, &verbs->settings, devices, &verbs->rail_count));
   for (int i = 0; i < verbs->rail_count; i++) verbs->rails[i].device = devices[i];
   for (int i = 0; i < verbs->rail_count; i++) COLL_TRY(open_rail(verbs->lib, &verbs->rails[i]));
-  verbs->fabric.descriptor = verbs->rails[0].channel->fd;
+  verbs->netmod.descriptor = verbs->rails[0].channel->fd;
   return verbs->rail_count > 1 ? wait_for_all(verbs) : COLL_OK;
 }
 

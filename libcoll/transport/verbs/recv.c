@@ -77,9 +77,9 @@ coll_status_t verbs_received(verbs_t *verbs, const struct ibv_wc *wc) {
   memcpy(&frame, at + VERBS_FRAME_AT, sizeof frame);
   if (wc->byte_len < sizeof frame || wc->byte_len - sizeof frame != frame.bytes) {
     post(verbs, buffer);
-    tcp_fabric_lost(verbs->fabric.end, peer);
+    tcp_netmod_lost(verbs->netmod.end, peer);
     return COLL_OK;
   }
   COLL_TRY(take_out(verbs, buffer, &frame, &message));
-  return tcp_fabric_arrived(verbs->fabric.end, peer, &frame, message);
+  return tcp_netmod_arrived(verbs->netmod.end, peer, &frame, message);
 }

@@ -34,7 +34,7 @@ static coll_status_t post(verbs_t *verbs, int peer, struct ibv_sge parts[], int 
   if (verbs_post(verbs, &wr, &(verbs_send_t){.peer = peer, .buffer = buffer})) return COLL_OK;
   if (buffer != NULL) verbs_buffer_free(verbs, buffer);
   return base_fail_errno(COLL_ERROR_SYSTEM, "rank %d: RDMA device %s sends nothing to rank %d",
-                         verbs->fabric.rank, verbs->rails[0].device.name, peer);
+                         verbs->netmod.rank, verbs->rails[0].device.name, peer);
 }
 
 static coll_status_t send_inline(verbs_t *verbs, int peer, const tcp_frame_t *frame,
@@ -109,9 +109,9 @@ void verbs_drop_stored(verbs_t *verbs, verbs_pair_t *pair) {
   while (pair->oldest != NULL) drop_oldest(verbs, pair);
 }
 
-coll_status_t verbs_send(tcp_fabric_t *fabric, int peer, const tcp_frame_t *frame,
+coll_status_t verbs_send(tcp_netmod_t *netmod, int peer, const tcp_frame_t *frame,
                          const void *payload) {
-  verbs_t *verbs = verbs_of(fabric);
+  verbs_t *verbs = verbs_of(netmod);
   verbs_pair_t *pair = &verbs->pairs[peer];
   bool sent = false;
   if (pair->state != VERBS_READY) return COLL_OK; /* the peer is gone */
@@ -130,7 +130,7 @@ static coll_status_t flush_pair(verbs_t *verbs, int peer) {
 }
 
 coll_status_t verbs_flush(verbs_t *verbs) {
-  for (int peer = 0; verbs->stored > 0 && peer < verbs->fabric.size; peer++) {
+  for (int peer = 0; verbs->stored > 0 && peer < verbs->netmod.size; peer++) {
     COLL_TRY(flush_pair(verbs, peer));
   }
   return COLL_OK;
@@ -169,6 +169,6 @@ coll_status_t verbs_sent(verbs_t *verbs, const struct ibv_wc *wc) {
   if (pair->state == VERBS_PROBED) return verbs_probed(verbs, sent.peer, arrived, why);
   if (arrived || pair->state == VERBS_CLOSED) return COLL_OK;
   verbs_report(verbs, 0, sent.peer, "can no longer reach it", why);
-  tcp_fabric_lost(verbs->fabric.end, sent.peer);
+  tcp_netmod_lost(verbs->netmod.end, sent.peer);
   return COLL_OK;
 }

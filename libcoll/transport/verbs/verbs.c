@@ -1,4 +1,4 @@
-/* Creation of a rank's fabric, and the slots that concern all of its peers. */
+/* Creation of a rank's netmod, and the slots that concern all of its peers. */
 #include "transport/verbs/verbs.h"
 
 #include <errno.h>
@@ -25,12 +25,12 @@ static coll_status_t poll_rail(verbs_t *verbs, verbs_rail_t *rail) {
   for (bool first = true; count == COMPLETIONS_AT_ONCE; first = false) {
     count = ibv_poll_cq(rail->cq, COMPLETIONS_AT_ONCE, wcs);
     if (count < 0) {
-      return base_fail(COLL_ERROR_SYSTEM, "rank %d: RDMA device %s has failed", verbs->fabric.rank,
+      return base_fail(COLL_ERROR_SYSTEM, "rank %d: RDMA device %s has failed", verbs->netmod.rank,
                        rail->device.name);
     }
     /* a rank that is about to sleep would do so without an event due */
     if (first && count > 0 && verbs_rail_take_event(verbs, rail)) {
-      tcp_fabric_fetched(verbs->fabric.end);
+      tcp_netmod_fetched(verbs->netmod.end);
     }
     for (int i = 0; i < count; i++) {
       coll_status_t own = complete(verbs, &wcs[i]);
@@ -40,8 +40,8 @@ static coll_status_t poll_rail(verbs_t *verbs, verbs_rail_t *rail) {
   return status;
 }
 
-static coll_status_t progress(tcp_fabric_t *fabric) {
-  verbs_t *verbs = verbs_of(fabric);
+static coll_status_t progress(tcp_netmod_t *netmod) {
+  verbs_t *verbs = verbs_of(netmod);
   coll_status_t status = COLL_OK;
   for (int i = 0; i < verbs->rail_count; i++) {
     coll_status_t own = poll_rail(verbs, &verbs->rails[i]);
@@ -54,21 +54,21 @@ static coll_status_t progress(tcp_fabric_t *fabric) {
 
 /* What completes after the request makes the descriptor readable; what did before is found by
  * progress. */
-static bool arm(tcp_fabric_t *fabric) {
-  if (!verbs_rails_arm(verbs_of(fabric))) return false;
-  return progress(fabric) == COLL_OK;
+static bool arm(tcp_netmod_t *netmod) {
+  if (!verbs_rails_arm(verbs_of(netmod))) return false;
+  return progress(netmod) == COLL_OK;
 }
 
-static bool is_unsent(const tcp_fabric_t *fabric, int peer) {
-  const verbs_t *verbs = (const verbs_t *)(const void *)fabric;
+static bool is_unsent(const tcp_netmod_t *netmod, int peer) {
+  const verbs_t *verbs = (const verbs_t *)(const void *)netmod;
   if (verbs->pairs == NULL || verbs->pairs[peer].state != VERBS_READY) return false;
   return verbs->pairs[peer].qps[0].in_flight > 0 || verbs->pairs[peer].oldest != NULL;
 }
 
 /* ---- life -----------------------------------------------------------------------------------*/
 
-static void destroy(tcp_fabric_t *fabric) {
-  verbs_t *verbs = verbs_of(fabric);
+static void destroy(tcp_netmod_t *netmod) {
+  verbs_t *verbs = verbs_of(netmod);
   const verbs_lib_t *lib = verbs->lib;
   verbs_pairs_destroy(verbs);
   verbs_buffers_destroy(verbs);
@@ -80,7 +80,7 @@ static void destroy(tcp_fabric_t *fabric) {
   free(verbs);
 }
 
-static const tcp_fabric_ops_t verbs_ops = {
+static const tcp_netmod_ops_t verbs_ops = {
     .name = "verbs",
     .connect = verbs_connect,
     .hear = verbs_hear,
@@ -120,14 +120,14 @@ static coll_status_t create_queues(verbs_t *verbs) {
   return verbs_post_all(verbs);
 }
 
-coll_status_t transport_verbs_open(tcp_fabric_t **fabric) {
+coll_status_t transport_verbs_open(tcp_netmod_t **netmod) {
   verbs_t *made = NULL;
   verbs_settings_t settings;
   const verbs_lib_t *lib;
   COLL_TRY(verbs_settings_read(&settings));
   COLL_TRY(verbs_lib_load(&lib));
-  COLL_TRY(base_alloc(1, sizeof *made, "an RDMA fabric", (void **)&made));
-  made->fabric = (tcp_fabric_t){.ops = &verbs_ops, .descriptor = -1};
+  COLL_TRY(base_alloc(1, sizeof *made, "an RDMA netmod", (void **)&made));
+  made->netmod = (tcp_netmod_t){.ops = &verbs_ops, .descriptor = -1};
   made->lib = lib;
   made->epoll = -1;
   made->settings = settings;
@@ -136,9 +136,9 @@ coll_status_t transport_verbs_open(tcp_fabric_t **fabric) {
   coll_status_t status = verbs_rails_open(made);
   if (status == COLL_OK) status = create_queues(made);
   if (status != COLL_OK) {
-    destroy(&made->fabric);
+    destroy(&made->netmod);
     return status;
   }
-  *fabric = &made->fabric;
+  *netmod = &made->netmod;
   return COLL_OK;
 }

@@ -1,5 +1,5 @@
 /*
- * The fabric over RDMA devices (InfiniBand, RoCE), by libibverbs: reliable connections (RC queue
+ * The netmod over RDMA devices (InfiniBand, RoCE), by libibverbs: reliable connections (RC queue
  * pairs) between two ranks, made when first used; frames are sent by the first of them, to buffers
  * that a rank shares among all its peers (a shared receive queue).
  */
@@ -7,14 +7,14 @@
 #define TRANSPORT_VERBS_VERBS_H
 
 #include "base/knob.h"
-#include "transport/tcp/fabric.h"
+#include "transport/tcp/netmod.h"
 
-/* Opens the devices of one rank. The fabric is the caller's until it is attached.
+/* Opens the devices of one rank. The netmod is the caller's until it is attached.
  * COLL_ERROR_INVALID: a knob is wrong. COLL_ERROR_UNSUPPORTED: there is no library or no device
  * that can be used. COLL_ERROR_SYSTEM, COLL_ERROR_MEMORY: the device refuses something. */
-coll_status_t transport_verbs_open(tcp_fabric_t **fabric);
+coll_status_t transport_verbs_open(tcp_netmod_t **netmod);
 
-/* The fabric's knobs; NULL past the last. */
+/* The netmod's knobs; NULL past the last. */
 const base_knob_t *transport_verbs_knob(int index);
 
 #endif

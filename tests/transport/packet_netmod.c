@@ -4,7 +4,7 @@
  * counts as arrived; until then it waits in the receiver's queue, and the sender counts it as
  * unsent. A fetch reads the peer's process in parts that take such a time each.
  */
-#include "transport/packet_fabric.h"
+#include "transport/packet_netmod.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -65,8 +65,8 @@ typedef struct packet_fetch {
 
 #define PART_BYTES ((size_t)100000)
 
-typedef struct packet_fabric {
-  tcp_fabric_t fabric;
+typedef struct packet_netmod {
+  tcp_netmod_t netmod;
   packet_fetch_t *fetches;
   int exposed;   /* buffers */
   link_t *links; /* [size], once attached; made by the first call */
@@ -75,20 +75,20 @@ typedef struct packet_fabric {
   int listener, timer;
   unsigned delay_us, seed;
   char *buffer; /* [TCP_SLOT_BYTES] */
-} packet_fabric_t;
+} packet_netmod_t;
 
 static _Atomic uint64_t frames;
 
-uint64_t packet_fabric_frames(void) {
+uint64_t packet_netmod_frames(void) {
   return atomic_load(&frames);
 }
 
-static packet_fabric_t *self_of(tcp_fabric_t *fabric) {
-  return (packet_fabric_t *)(void *)fabric;
+static packet_netmod_t *self_of(tcp_netmod_t *netmod) {
+  return (packet_netmod_t *)(void *)netmod;
 }
 
 /* Half of all things take no time. */
-static uint64_t random_delay_ns(packet_fabric_t *self) {
+static uint64_t random_delay_ns(packet_netmod_t *self) {
   unsigned random = (unsigned)rand_r(&self->seed);
   if (self->delay_us == 0 || random % 2 == 0) return 0;
   return (uint64_t)(random / 2 % self->delay_us) * 1000;
@@ -124,9 +124,9 @@ static coll_status_t make_packet(const packet_head_t *head, size_t payload_bytes
 
 /* ---- links and the timer ---------------------------------------------------------------------*/
 
-static coll_status_t make_links(packet_fabric_t *self) {
+static coll_status_t make_links(packet_netmod_t *self) {
   if (self->links != NULL) return COLL_OK;
-  size_t size = (size_t)self->fabric.size;
+  size_t size = (size_t)self->netmod.size;
   COLL_TRY(base_alloc(size, sizeof *self->links, "links", (void **)&self->links));
   for (size_t i = 0; i < size; i++) self->links[i].in = self->links[i].out = -1;
   return COLL_OK;
@@ -137,10 +137,10 @@ static void earlier(uint64_t *first_ns, uint64_t ns) {
 }
 
 /* The timer makes the descriptor readable when the next thing is due. */
-static void set_timer(packet_fabric_t *self) {
+static void set_timer(packet_netmod_t *self) {
   struct itimerspec at = {0};
   uint64_t first_ns = UINT64_MAX, now_ns = base_clock_now_ns();
-  for (int peer = 0; peer < self->fabric.size; peer++) {
+  for (int peer = 0; peer < self->netmod.size; peer++) {
     const link_t *link = &self->links[peer];
     earlier(&first_ns, link->connect_ns);
     if (link->arrived.first != NULL) earlier(&first_ns, link->arrived.first->head.due_ns);
@@ -160,28 +160,28 @@ static packet_fetch_t *fetch_of(transport_fetch_t *fetch) {
   return (packet_fetch_t *)(void *)fetch;
 }
 
-static coll_status_t packet_expose(tcp_fabric_t *fabric, int peer, const void *data, size_t bytes,
+static coll_status_t packet_expose(tcp_netmod_t *netmod, int peer, const void *data, size_t bytes,
                                    transport_exposure_t *exposure, bool *exposed) {
   (void)peer, (void)bytes;
   *exposure = (transport_exposure_t){
       .address = (uintptr_t)data, .keys = {(uint32_t)getpid()}, .handle = 47};
   *exposed = true;
-  self_of(fabric)->exposed++;
+  self_of(netmod)->exposed++;
   return COLL_OK;
 }
 
-static void packet_disconnect(tcp_fabric_t *fabric, int peer);
+static void packet_disconnect(tcp_netmod_t *netmod, int peer);
 
-static void packet_withdraw(tcp_fabric_t *fabric, int peer, const transport_exposure_t *exposure,
+static void packet_withdraw(tcp_netmod_t *netmod, int peer, const transport_exposure_t *exposure,
                             bool is_fetched) {
-  if (!is_fetched) packet_disconnect(fabric, peer);
-  if (exposure->handle != 47 || self_of(fabric)->exposed-- == 0) abort();
+  if (!is_fetched) packet_disconnect(netmod, peer);
+  if (exposure->handle != 47 || self_of(netmod)->exposed-- == 0) abort();
 }
 
-static coll_status_t packet_fetch(tcp_fabric_t *fabric, int peer,
+static coll_status_t packet_fetch(tcp_netmod_t *netmod, int peer,
                                   const transport_exposure_t *exposure, void *dst, size_t bytes,
                                   transport_fetch_t **fetch) {
-  packet_fabric_t *self = self_of(fabric);
+  packet_netmod_t *self = self_of(netmod);
   packet_fetch_t *made = NULL;
   COLL_TRY(base_alloc(1, sizeof *made, "a fetch", (void **)&made));
   *made = (packet_fetch_t){.next = self->fetches,
@@ -196,7 +196,7 @@ static coll_status_t packet_fetch(tcp_fabric_t *fabric, int peer,
   return COLL_OK;
 }
 
-static void read_parts(packet_fabric_t *self) {
+static void read_parts(packet_netmod_t *self) {
   for (packet_fetch_t *fetch = self->fetches; fetch != NULL; fetch = fetch->next) {
     size_t left = fetch->bytes - fetch->copied, part = left < PART_BYTES ? left : PART_BYTES;
     bool gone = false;
@@ -208,46 +208,46 @@ static void read_parts(packet_fabric_t *self) {
     }
     fetch->copied += part;
     fetch->due_ns = base_clock_now_ns() + random_delay_ns(self);
-    tcp_fabric_fetched(self->fabric.end);
+    tcp_netmod_fetched(self->netmod.end);
   }
 }
 
-static void end_fetch(packet_fabric_t *self, packet_fetch_t *fetch) {
+static void end_fetch(packet_netmod_t *self, packet_fetch_t *fetch) {
   packet_fetch_t **at = &self->fetches;
   while (*at != fetch) at = &(*at)->next;
   *at = fetch->next;
   free(fetch);
 }
 
-static coll_status_t packet_advance(tcp_fabric_t *fabric, transport_fetch_t *base, bool *done) {
+static coll_status_t packet_advance(tcp_netmod_t *netmod, transport_fetch_t *base, bool *done) {
   packet_fetch_t *fetch = fetch_of(base);
   *done = fetch->copied == fetch->bytes;
-  if (*done) end_fetch(self_of(fabric), fetch);
+  if (*done) end_fetch(self_of(netmod), fetch);
   return COLL_OK;
 }
 
-static void packet_stop(tcp_fabric_t *fabric, transport_fetch_t *base) {
-  packet_disconnect(fabric, fetch_of(base)->peer);
-  end_fetch(self_of(fabric), fetch_of(base));
+static void packet_stop(tcp_netmod_t *netmod, transport_fetch_t *base) {
+  packet_disconnect(netmod, fetch_of(base)->peer);
+  end_fetch(self_of(netmod), fetch_of(base));
 }
 
 /* ---- connecting -----------------------------------------------------------------------------*/
 
-static coll_status_t packet_connect(tcp_fabric_t *fabric, int peer) {
+static coll_status_t packet_connect(tcp_netmod_t *netmod, int peer) {
   const char ask = '?';
-  COLL_TRY(make_links(self_of(fabric)));
-  return tcp_fabric_tell(fabric->end, peer, &ask, sizeof ask);
+  COLL_TRY(make_links(self_of(netmod)));
+  return tcp_netmod_tell(netmod->end, peer, &ask, sizeof ask);
 }
 
-static coll_status_t packet_hear(tcp_fabric_t *fabric, int peer, const void *note, size_t bytes) {
-  packet_fabric_t *self = self_of(fabric);
+static coll_status_t packet_hear(tcp_netmod_t *netmod, int peer, const void *note, size_t bytes) {
+  packet_netmod_t *self = self_of(netmod);
   COLL_TRY(make_links(self));
   link_t *link = &self->links[peer];
-  if (self->delay_us == PACKET_FABRIC_FAILS) {
-    tcp_fabric_lost(fabric->end, peer);
+  if (self->delay_us == PACKET_NETMOD_FAILS) {
+    tcp_netmod_lost(netmod->end, peer);
     return COLL_OK;
   }
-  if (bytes == 1) return tcp_fabric_tell(fabric->end, peer, &self->name, self->name_bytes);
+  if (bytes == 1) return tcp_netmod_tell(netmod->end, peer, &self->name, self->name_bytes);
   if (bytes > sizeof link->name) return COLL_ERROR_INVALID;
   memcpy(&link->name, note, bytes);
   link->name_bytes = (socklen_t)bytes;
@@ -256,12 +256,12 @@ static coll_status_t packet_hear(tcp_fabric_t *fabric, int peer, const void *not
   return COLL_OK;
 }
 
-static bool watch(packet_fabric_t *self, int fd, uint32_t id, uint32_t events) {
+static bool watch(packet_netmod_t *self, int fd, uint32_t id, uint32_t events) {
   struct epoll_event event = {.events = events, .data.u32 = id};
-  return epoll_ctl(self->fabric.descriptor, EPOLL_CTL_ADD, fd, &event) == 0;
+  return epoll_ctl(self->netmod.descriptor, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-static coll_status_t reach(packet_fabric_t *self, int peer) {
+static coll_status_t reach(packet_netmod_t *self, int peer) {
   link_t *link = &self->links[peer];
   int bytes = BUFFER_BYTES;
   link->connect_ns = 0;
@@ -269,18 +269,18 @@ static coll_status_t reach(packet_fabric_t *self, int peer) {
   (void)setsockopt(link->out, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
   (void)setsockopt(link->out, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof bytes);
   if (connect(link->out, (struct sockaddr *)&link->name, link->name_bytes) != 0 ||
-      send(link->out, &self->fabric.rank, sizeof self->fabric.rank, MSG_NOSIGNAL) < 0) {
-    tcp_fabric_lost(self->fabric.end, peer);
+      send(link->out, &self->netmod.rank, sizeof self->netmod.rank, MSG_NOSIGNAL) < 0) {
+    tcp_netmod_lost(self->netmod.end, peer);
     return COLL_OK;
   }
-  return tcp_fabric_ready(self->fabric.end, peer);
+  return tcp_netmod_ready(self->netmod.end, peer);
 }
 
 /* The first packet of a connection is the rank of the peer. */
-static void admit(packet_fabric_t *self) {
+static void admit(packet_netmod_t *self) {
   int fd = accept4(self->listener, NULL, NULL, SOCK_CLOEXEC), rank = -1;
   if (fd < 0) return;
-  if (recv(fd, &rank, sizeof rank, 0) == sizeof rank && rank >= 0 && rank < self->fabric.size &&
+  if (recv(fd, &rank, sizeof rank, 0) == sizeof rank && rank >= 0 && rank < self->netmod.size &&
       !self->links[rank].gone && watch(self, fd, (uint32_t)rank, EPOLLIN)) {
     self->links[rank].in = fd;
   } else {
@@ -291,20 +291,20 @@ static void admit(packet_fabric_t *self) {
 /* ---- sending --------------------------------------------------------------------------------*/
 
 /* False: the socket accepts nothing now. */
-static bool put(packet_fabric_t *self, int peer, const packet_head_t *head, const void *payload) {
+static bool put(packet_netmod_t *self, int peer, const packet_head_t *head, const void *payload) {
   link_t *link = &self->links[peer];
   struct iovec parts[] = {{(void *)(uintptr_t)head, sizeof *head},
                           {(void *)(uintptr_t)payload, head->frame.bytes}};
   struct msghdr message = {.msg_iov = parts, .msg_iovlen = head->frame.bytes > 0 ? 2 : 1};
   if (sendmsg(link->out, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) return true;
   if (errno == EAGAIN || errno == EINTR) return false;
-  tcp_fabric_lost(self->fabric.end, peer);
+  tcp_netmod_lost(self->netmod.end, peer);
   return true;
 }
 
-static coll_status_t packet_send(tcp_fabric_t *fabric, int peer, const tcp_frame_t *frame,
+static coll_status_t packet_send(tcp_netmod_t *netmod, int peer, const tcp_frame_t *frame,
                                  const void *payload) {
-  packet_fabric_t *self = self_of(fabric);
+  packet_netmod_t *self = self_of(netmod);
   link_t *link = &self->links[peer];
   packet_head_t head = {.due_ns = base_clock_now_ns() + random_delay_ns(self), .frame = *frame};
   if (head.due_ns < link->last_due_ns) head.due_ns = link->last_due_ns;
@@ -317,7 +317,7 @@ static coll_status_t packet_send(tcp_fabric_t *fabric, int peer, const tcp_frame
   return COLL_OK;
 }
 
-static void send_stored(packet_fabric_t *self, int peer) {
+static void send_stored(packet_netmod_t *self, int peer) {
   link_t *link = &self->links[peer];
   while (link->to_send.first != NULL) {
     packet_t *first = link->to_send.first;
@@ -326,8 +326,8 @@ static void send_stored(packet_fabric_t *self, int peer) {
   }
 }
 
-static bool packet_is_unsent(const tcp_fabric_t *fabric, int peer) {
-  const packet_fabric_t *self = (const packet_fabric_t *)(const void *)fabric;
+static bool packet_is_unsent(const tcp_netmod_t *netmod, int peer) {
+  const packet_netmod_t *self = (const packet_netmod_t *)(const void *)netmod;
   if (self->links == NULL) return false;
   const link_t *link = &self->links[peer];
   return !link->gone && (link->to_send.first != NULL || base_clock_now_ns() < link->last_due_ns);
@@ -336,7 +336,7 @@ static bool packet_is_unsent(const tcp_fabric_t *fabric, int peer) {
 /* ---- receiving ------------------------------------------------------------------------------*/
 
 /* Queues a packet. *drained: there is no other. */
-static coll_status_t receive_one(packet_fabric_t *self, link_t *link, bool *drained) {
+static coll_status_t receive_one(packet_netmod_t *self, link_t *link, bool *drained) {
   packet_head_t head;
   struct iovec parts[] = {{&head, sizeof head}, {self->buffer, TCP_SLOT_BYTES}};
   struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
@@ -361,7 +361,7 @@ static bool is_due(const link_t *link) {
   return link->in < 0 || link->arrived.first->head.due_ns <= base_clock_now_ns();
 }
 
-static coll_status_t deliver(packet_fabric_t *self, int peer) {
+static coll_status_t deliver(packet_netmod_t *self, int peer) {
   link_t *link = &self->links[peer];
   while (link->arrived.first != NULL && is_due(link)) {
     packet_t *packet = pop(&link->arrived);
@@ -369,19 +369,19 @@ static coll_status_t deliver(packet_fabric_t *self, int peer) {
     tcp_message_t *message = packet->message;
     free(packet);
     atomic_fetch_add(&frames, 1);
-    COLL_TRY(tcp_fabric_arrived(self->fabric.end, peer, &frame, message));
+    COLL_TRY(tcp_netmod_arrived(self->netmod.end, peer, &frame, message));
   }
   return COLL_OK;
 }
 
 /* Beginning with another peer each time, for frames of one may not rely on those of others. */
-static coll_status_t packet_progress(tcp_fabric_t *fabric) {
-  packet_fabric_t *self = self_of(fabric);
+static coll_status_t packet_progress(tcp_netmod_t *netmod) {
+  packet_netmod_t *self = self_of(netmod);
   COLL_TRY(make_links(self));
-  unsigned begin = (unsigned)rand_r(&self->seed) % (unsigned)fabric->size;
+  unsigned begin = (unsigned)rand_r(&self->seed) % (unsigned)netmod->size;
   admit(self);
-  for (int i = 0; i < fabric->size; i++) {
-    int peer = (int)((begin + (unsigned)i) % (unsigned)fabric->size);
+  for (int i = 0; i < netmod->size; i++) {
+    int peer = (int)((begin + (unsigned)i) % (unsigned)netmod->size);
     link_t *link = &self->links[peer];
     if (link->connect_ns != 0 && base_clock_now_ns() >= link->connect_ns) {
       COLL_TRY(reach(self, peer));
@@ -400,10 +400,10 @@ static coll_status_t packet_progress(tcp_fabric_t *fabric) {
 /* ---- sleeping -------------------------------------------------------------------------------*/
 
 /* What is stored is tried again at once. */
-static bool packet_arm(tcp_fabric_t *fabric) {
-  packet_fabric_t *self = self_of(fabric);
+static bool packet_arm(tcp_netmod_t *netmod) {
+  packet_netmod_t *self = self_of(netmod);
   bool is_stored = false;
-  for (int peer = 0; self->links != NULL && peer < fabric->size; peer++) {
+  for (int peer = 0; self->links != NULL && peer < netmod->size; peer++) {
     is_stored |= self->links[peer].to_send.first != NULL;
   }
   return !is_stored;
@@ -411,8 +411,8 @@ static bool packet_arm(tcp_fabric_t *fabric) {
 
 /* ---- the end --------------------------------------------------------------------------------*/
 
-static void packet_disconnect(tcp_fabric_t *fabric, int peer) {
-  packet_fabric_t *self = self_of(fabric);
+static void packet_disconnect(tcp_netmod_t *netmod, int peer) {
+  packet_netmod_t *self = self_of(netmod);
   if (self->links == NULL) return;
   link_t *link = &self->links[peer];
   if (link->out >= 0) close(link->out);
@@ -422,18 +422,18 @@ static void packet_disconnect(tcp_fabric_t *fabric, int peer) {
   *link = (link_t){.out = -1, .in = -1, .gone = true};
 }
 
-static void packet_destroy(tcp_fabric_t *fabric) {
-  packet_fabric_t *self = self_of(fabric);
-  for (int peer = 0; peer < fabric->size; peer++) packet_disconnect(fabric, peer);
+static void packet_destroy(tcp_netmod_t *netmod) {
+  packet_netmod_t *self = self_of(netmod);
+  for (int peer = 0; peer < netmod->size; peer++) packet_disconnect(netmod, peer);
   close(self->listener);
   close(self->timer);
-  close(fabric->descriptor);
+  close(netmod->descriptor);
   free(self->buffer);
   free(self->links);
   free(self);
 }
 
-static const tcp_fabric_ops_t packet_ops = {
+static const tcp_netmod_ops_t packet_ops = {
     .name = "packet",
     .connect = packet_connect,
     .hear = packet_hear,
@@ -451,33 +451,33 @@ static const tcp_fabric_ops_t packet_ops = {
 };
 
 /* The system chooses the name. */
-static bool open_sockets(packet_fabric_t *self) {
+static bool open_sockets(packet_netmod_t *self) {
   const struct sockaddr_un any = {.sun_family = AF_UNIX};
   self->name_bytes = sizeof self->name;
   self->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   self->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-  self->fabric.descriptor = epoll_create1(EPOLL_CLOEXEC);
+  self->netmod.descriptor = epoll_create1(EPOLL_CLOEXEC);
   return bind(self->listener, (const struct sockaddr *)&any, sizeof any.sun_family) == 0 &&
          getsockname(self->listener, (struct sockaddr *)&self->name, &self->name_bytes) == 0 &&
          listen(self->listener, 64) == 0 && watch(self, self->listener, LISTENER_EVENT, EPOLLIN) &&
          watch(self, self->timer, TIMER_EVENT, EPOLLIN);
 }
 
-coll_status_t packet_fabric_open(unsigned delay_us, tcp_fabric_t **fabric) {
+coll_status_t packet_netmod_open(unsigned delay_us, tcp_netmod_t **netmod) {
   static _Atomic unsigned count;
-  packet_fabric_t *self = NULL;
-  COLL_TRY(base_alloc(1, sizeof *self, "a fabric", (void **)&self));
-  self->fabric.ops = &packet_ops;
+  packet_netmod_t *self = NULL;
+  COLL_TRY(base_alloc(1, sizeof *self, "a netmod", (void **)&self));
+  self->netmod.ops = &packet_ops;
   self->delay_us = delay_us;
   self->seed = atomic_fetch_add(&count, 1) + (unsigned)getpid();
   coll_status_t status = base_alloc(1, TCP_SLOT_BYTES, "a packet", (void **)&self->buffer);
   if (status == COLL_OK && !open_sockets(self)) {
-    status = base_fail_errno(COLL_ERROR_SYSTEM, "no sockets for a fabric");
+    status = base_fail_errno(COLL_ERROR_SYSTEM, "no sockets for a netmod");
   }
   if (status != COLL_OK) {
-    packet_destroy(&self->fabric);
+    packet_destroy(&self->netmod);
     return status;
   }
-  *fabric = &self->fabric;
+  *netmod = &self->netmod;
   return COLL_OK;
 }

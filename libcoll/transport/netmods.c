@@ -1,5 +1,5 @@
-/* The table of fabrics, and the choice among all transports. */
-#include "transport/fabrics.h"
+/* The table of netmods, and the choice among all transports. */
+#include "transport/netmods.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -7,16 +7,16 @@
 #include "transport/ucx/ucx.h"
 #include "transport/verbs/verbs.h"
 
-static const transport_fabric_kind_t kinds[] = {
+static const transport_netmod_kind_t kinds[] = {
     {"verbs", transport_verbs_open, transport_verbs_knob},
     {"ucx", transport_ucx_open, transport_ucx_knob},
     {NULL}};
 
 enum { KIND_COUNT = sizeof kinds / sizeof kinds[0] - 1 };
 
-_Static_assert(KIND_COUNT <= TRANSPORT_FABRICS_MAX, "a choice has room for all");
+_Static_assert(KIND_COUNT <= TRANSPORT_NETMODS_MAX, "a choice has room for all");
 
-const transport_fabric_kind_t *transport_fabric_kind(int index) {
+const transport_netmod_kind_t *transport_netmod_kind(int index) {
   return index >= 0 && index < KIND_COUNT ? &kinds[index] : NULL;
 }
 
@@ -24,14 +24,14 @@ static bool is_name(const char *text, size_t length, const char *name) {
   return strlen(name) == length && strncmp(text, name, length) == 0;
 }
 
-static bool add_fabric(const char *text, size_t length, transport_choice_t *choice) {
+static bool add_netmod(const char *text, size_t length, transport_choice_t *choice) {
   int kind = 0;
   while (kind < KIND_COUNT && !is_name(text, length, kinds[kind].name)) kind++;
   if (kind == KIND_COUNT) return false;
-  for (int i = 0; i < choice->fabric_count; i++) {
-    if (choice->fabrics[i] == kind) return true;
+  for (int i = 0; i < choice->netmod_count; i++) {
+    if (choice->netmods[i] == kind) return true;
   }
-  choice->fabrics[choice->fabric_count++] = kind;
+  choice->netmods[choice->netmod_count++] = kind;
   return true;
 }
 
@@ -56,7 +56,7 @@ coll_status_t transport_choice_read(const char *text, const char *source,
       choice->shm = true;
     } else if (is_name(at, length, "tcp")) {
       choice->tcp = true;
-    } else if (!add_fabric(at, length, choice)) {
+    } else if (!add_netmod(at, length, choice)) {
       return fail_name(text, source);
     }
     if (at[length] == '\0') return COLL_OK;
@@ -64,17 +64,17 @@ coll_status_t transport_choice_read(const char *text, const char *source,
   }
 }
 
-coll_status_t transport_fabric_open(const transport_choice_t *choice, int *kind,
-                                    tcp_fabric_t **fabric, char *why, size_t bytes) {
+coll_status_t transport_netmod_open(const transport_choice_t *choice, int *kind,
+                                    tcp_netmod_t **netmod, char *why, size_t bytes) {
   *kind = -1;
-  *fabric = NULL;
+  *netmod = NULL;
   if (bytes > 0) why[0] = '\0';
-  for (int i = 0; i < choice->fabric_count; i++) {
-    const transport_fabric_kind_t *tried = &kinds[choice->fabrics[i]];
-    coll_status_t status = tried->open(fabric);
+  for (int i = 0; i < choice->netmod_count; i++) {
+    const transport_netmod_kind_t *tried = &kinds[choice->netmods[i]];
+    coll_status_t status = tried->open(netmod);
     if (status == COLL_ERROR_INVALID) return status;
     if (status == COLL_OK) {
-      *kind = choice->fabrics[i];
+      *kind = choice->netmods[i];
       return COLL_OK;
     }
     size_t length = strlen(why);

@@ -1,6 +1,6 @@
 /*
- * The TCP transport with a fabric in place of its sockets: the kit, and what happens when a pair
- * switches from one to the other. The fabric is the tests' own, so that every machine has it.
+ * The TCP transport with a netmod in place of its sockets: the kit, and what happens when a pair
+ * switches from one to the other. The netmod is the tests' own, so that every machine has it.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "transport/kit.h"
-#include "transport/packet_fabric.h"
+#include "transport/packet_netmod.h"
 #include "transport/tcp/tcp.h"
 #include "transport/wire.h"
 
@@ -17,20 +17,20 @@
 /* ---- fixtures -------------------------------------------------------------------------------*/
 
 static coll_status_t make(int size, transport_t *ends[]) {
-  tcp_fabric_t *fabrics[HARNESS_RANKS_MAX];
-  for (int rank = 0; rank < size; rank++) COLL_TRY(packet_fabric_open(DELAY_US, &fabrics[rank]));
-  return transport_tcp_create_local(size, fabrics, ends);
+  tcp_netmod_t *netmods[HARNESS_RANKS_MAX];
+  for (int rank = 0; rank < size; rank++) COLL_TRY(packet_netmod_open(DELAY_US, &netmods[rank]));
+  return transport_tcp_create_local(size, netmods, ends);
 }
 
-/* without: a rank that has no fabric; -1: all have it. mesh_ranks: of tcp_name_t. */
+/* without: a rank that has no netmod; -1: all have it. mesh_ranks: of tcp_name_t. */
 static coll_status_t join_as(int rank, int size, void *board, unsigned delay_us, int without,
                              uint32_t mesh_ranks, transport_t **end) {
   tcp_name_t *names = board;
   tcp_listener_t listener;
-  tcp_fabric_t *fabric = NULL;
-  bool has_fabric[HARNESS_RANKS_MAX];
-  for (int peer = 0; peer < size; peer++) has_fabric[peer] = peer != without;
-  if (rank != without) COLL_TRY(packet_fabric_open(delay_us, &fabric));
+  tcp_netmod_t *netmod = NULL;
+  bool has_netmod[HARNESS_RANKS_MAX];
+  for (int peer = 0; peer < size; peer++) has_netmod[peer] = peer != without;
+  if (rank != without) COLL_TRY(packet_netmod_open(delay_us, &netmod));
   COLL_TRY(tcp_listen(&listener, "", &names[rank]));
   names[rank].mesh_ranks = mesh_ranks;
   harness_barrier();
@@ -41,8 +41,8 @@ static coll_status_t join_as(int rank, int size, void *board, unsigned delay_us,
                              .session = 4711,
                              .secret = &secret,
                              .deadline_ns = wire_deadline_ns(),
-                             .fabric = fabric,
-                             .has_fabric = has_fabric};
+                             .netmod = netmod,
+                             .has_netmod = has_netmod};
   return transport_tcp_create(&listener, &group, end);
 }
 
@@ -75,7 +75,7 @@ static coll_status_t join_without_1(int rank, int size, void *board, transport_t
   }
 
 static coll_status_t join_failing(int rank, int size, void *board, transport_t **end) {
-  return join(rank, size, board, PACKET_FABRIC_FAILS, -1, end);
+  return join(rank, size, board, PACKET_NETMOD_FAILS, -1, end);
 }
 
 static const transport_fixture_t all = FIXTURE(join_all, .has_threads = true);
@@ -84,22 +84,22 @@ static const transport_fixture_t failing = FIXTURE(join_failing);
 static const transport_fixture_t tree = FIXTURE(join_tree, .connects_late = true);
 static const transport_fixture_t without_1 = FIXTURE(join_without_1);
 
-TRANSPORT_KIT_ANY(fabric_threads, all, transport_kit_threads, 2)
-TRANSPORT_KIT_PEERS(fabric_threads, all, transport_kit_threads)
-TRANSPORT_KIT_ANY(fabric_processes, all, transport_kit_processes, 2)
-TRANSPORT_KIT_PEERS(fabric_processes, all, transport_kit_processes)
-TRANSPORT_KIT_ANY(fabric_at_once, at_once, transport_kit_processes, 2)
-TRANSPORT_KIT_PEERS(fabric_at_once, at_once, transport_kit_processes)
-TRANSPORT_KIT_ANY(fabric_tree, tree, transport_kit_processes, 4)
-TRANSPORT_KIT_PEERS(fabric_tree, tree, transport_kit_processes)
-TRANSPORT_KIT_PEERS(fabric_of_some, without_1, transport_kit_processes)
-TRANSPORT_KIT_TIMES(fabric_processes, all, transport_kit_processes)
+TRANSPORT_KIT_ANY(netmod_threads, all, transport_kit_threads, 2)
+TRANSPORT_KIT_PEERS(netmod_threads, all, transport_kit_threads)
+TRANSPORT_KIT_ANY(netmod_processes, all, transport_kit_processes, 2)
+TRANSPORT_KIT_PEERS(netmod_processes, all, transport_kit_processes)
+TRANSPORT_KIT_ANY(netmod_at_once, at_once, transport_kit_processes, 2)
+TRANSPORT_KIT_PEERS(netmod_at_once, at_once, transport_kit_processes)
+TRANSPORT_KIT_ANY(netmod_tree, tree, transport_kit_processes, 4)
+TRANSPORT_KIT_PEERS(netmod_tree, tree, transport_kit_processes)
+TRANSPORT_KIT_PEERS(netmod_of_some, without_1, transport_kit_processes)
+TRANSPORT_KIT_TIMES(netmod_processes, all, transport_kit_processes)
 
-TRANSPORT_KIT_FETCHES(fabric_threads, all, transport_kit_threads)
-TRANSPORT_KIT_FETCHES(fabric_processes, all, transport_kit_processes)
-TRANSPORT_KIT_FETCHES(fabric_tree, tree, transport_kit_processes)
+TRANSPORT_KIT_FETCHES(netmod_threads, all, transport_kit_threads)
+TRANSPORT_KIT_FETCHES(netmod_processes, all, transport_kit_processes)
+TRANSPORT_KIT_FETCHES(netmod_tree, tree, transport_kit_processes)
 
-TRANSPORT_KIT_DEATH(fabric_processes, all)
+TRANSPORT_KIT_DEATH(netmod_processes, all)
 
 /* ---- switching ------------------------------------------------------------------------------*/
 
@@ -127,17 +127,17 @@ static int run_rounds(transport_t *t, int rounds) {
 
 static int case_switches(const transport_fixture_t *fixture, transport_t **end) {
   (void)fixture;
-  uint64_t before = packet_fabric_frames();
+  uint64_t before = packet_netmod_frames();
   WIRE_TRY(run_rounds(*end, ROUNDS));
-  uint64_t passed = packet_fabric_frames() - before;
-  WIRE_REQUIRE(passed > ROUNDS * IN_A_ROUND / 2, "only %d frames by the fabric", (int)passed);
+  uint64_t passed = packet_netmod_frames() - before;
+  WIRE_REQUIRE(passed > ROUNDS * IN_A_ROUND / 2, "only %d frames by the netmod", (int)passed);
   return 0;
 }
 
-Test(fabric_switch, keeps_the_order_between_threads) {
+Test(netmod_switch, keeps_the_order_between_threads) {
   transport_kit_threads(&all, 4, case_switches);
 }
-Test(fabric_switch, keeps_the_order_between_processes) {
+Test(netmod_switch, keeps_the_order_between_processes) {
   transport_kit_processes(&all, 4, case_switches);
 }
 
@@ -177,13 +177,13 @@ static int case_leaves(const transport_fixture_t *fixture, transport_t **end) {
   return 0;
 }
 
-Test(fabric_switch, delivers_all_of_a_thread_that_leaves) {
+Test(netmod_switch, delivers_all_of_a_thread_that_leaves) {
   transport_kit_threads(&all, 3, case_leaves);
 }
-Test(fabric_switch, delivers_all_of_a_process_that_leaves) {
+Test(netmod_switch, delivers_all_of_a_process_that_leaves) {
   transport_kit_processes(&all, 3, case_leaves);
 }
-Test(fabric_switch, delivers_all_of_a_process_that_leaves_at_once) {
+Test(netmod_switch, delivers_all_of_a_process_that_leaves_at_once) {
   transport_kit_processes(&at_once, 3, case_leaves);
 }
 
@@ -204,7 +204,7 @@ static int case_dies(const transport_fixture_t *fixture, transport_t **end) {
   return 0;
 }
 
-Test(fabric_switch, delivers_what_had_arrived_of_a_process_that_died) {
+Test(netmod_switch, delivers_what_had_arrived_of_a_process_that_died) {
   transport_kit_with_death(&at_once, 3, case_dies);
 }
 
@@ -231,7 +231,7 @@ static int case_aborts(const transport_fixture_t *fixture, transport_t **end) {
   return 0;
 }
 
-Test(fabric_switch, aborts_while_it_switches) {
+Test(netmod_switch, aborts_while_it_switches) {
   for (int i = 0; i < 10; i++) transport_kit_threads(&all, 4, case_aborts);
 }
 
@@ -251,6 +251,6 @@ static int case_fails(const transport_fixture_t *fixture, transport_t **end) {
   return 0;
 }
 
-Test(fabric_switch, drops_what_follows_a_failure) {
+Test(netmod_switch, drops_what_follows_a_failure) {
   transport_kit_processes(&failing, 2, case_fails);
 }
