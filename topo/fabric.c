@@ -15,16 +15,16 @@ typedef struct shared {
   topo_paths_t *paths;
 } shared_t;
 
-typedef struct route {
+typedef struct path {
   int32_t count;
   int32_t wires[];
-} route_t;
+} path_t;
 
 struct topo_fabric {
   shared_t *shared;
   int32_t size;
-  int32_t *node_of;  /* [size] */
-  route_t ***routes; /* [size][size]: NULL until asked for, rows as well */
+  int32_t *node_of; /* [size] */
+  path_t ***paths;  /* [size][size]: NULL until asked for, rows as well */
 };
 
 /* ---- creation -------------------------------------------------------------------------------*/
@@ -49,7 +49,7 @@ static coll_status_t create(shared_t *shared, int32_t size, topo_fabric_t **fabr
   made->size = size;
   status = base_alloc((size_t)size, sizeof *made->node_of, "a fabric", (void **)&made->node_of);
   if (status == COLL_OK) {
-    status = base_alloc((size_t)size, sizeof *made->routes, "a fabric", (void **)&made->routes);
+    status = base_alloc((size_t)size, sizeof *made->paths, "a fabric", (void **)&made->paths);
   }
   if (status != COLL_OK) {
     topo_fabric_free(made);
@@ -93,47 +93,47 @@ coll_status_t topo_fabric_select(const topo_fabric_t *fabric, const int32_t rank
 
 void topo_fabric_free(topo_fabric_t *fabric) {
   if (fabric == NULL) return;
-  for (int32_t from = 0; fabric->routes != NULL && from < fabric->size; from++) {
-    for (int32_t to = 0; fabric->routes[from] != NULL && to < fabric->size; to++) {
-      free(fabric->routes[from][to]);
+  for (int32_t from = 0; fabric->paths != NULL && from < fabric->size; from++) {
+    for (int32_t to = 0; fabric->paths[from] != NULL && to < fabric->size; to++) {
+      free(fabric->paths[from][to]);
     }
-    free(fabric->routes[from]);
+    free(fabric->paths[from]);
   }
-  free(fabric->routes);
+  free(fabric->paths);
   free(fabric->node_of);
   release(fabric->shared);
   free(fabric);
 }
 
-/* ---- routes ---------------------------------------------------------------------------------*/
+/* ---- paths ----------------------------------------------------------------------------------*/
 
-static coll_status_t find_route(const topo_fabric_t *fabric, int32_t from, int32_t to,
-                                route_t **route) {
+static coll_status_t find_path(const topo_fabric_t *fabric, int32_t from, int32_t to,
+                               path_t **found) {
   const topo_graph_t *graph = fabric->shared->graph;
   topo_path_t path;
   COLL_TRY(topo_path_find_flow(fabric->shared->paths, fabric->node_of[from], fabric->node_of[to],
                                to, &path));
-  size_t bytes = sizeof(route_t) + (size_t)path.hops * sizeof(int32_t);
-  coll_status_t status = base_alloc(1, bytes, "a route", (void **)route);
+  size_t bytes = sizeof(path_t) + (size_t)path.hops * sizeof(int32_t);
+  coll_status_t status = base_alloc(1, bytes, "a path", (void **)found);
   for (int32_t hop = 0; status == COLL_OK && hop < path.hops; hop++) {
     int32_t link = path.links[hop];
-    (*route)->wires[hop] = 2 * link + (graph->links[link].a != path.nodes[hop]);
-    (*route)->count++;
+    (*found)->wires[hop] = 2 * link + (graph->links[link].a != path.nodes[hop]);
+    (*found)->count++;
   }
   topo_path_free(&path);
   return status;
 }
 
-coll_status_t topo_fabric_route(topo_fabric_t *fabric, int32_t from, int32_t to,
-                                const int32_t **wires, int32_t *count) {
-  route_t ***row = &fabric->routes[from];
+coll_status_t topo_fabric_path(topo_fabric_t *fabric, int32_t from, int32_t to,
+                               const int32_t **wires, int32_t *count) {
+  path_t ***row = &fabric->paths[from];
   if (*row == NULL) {
-    COLL_TRY(base_alloc((size_t)fabric->size, sizeof **row, "routes", (void **)row));
+    COLL_TRY(base_alloc((size_t)fabric->size, sizeof **row, "paths", (void **)row));
   }
-  route_t **route = &(*row)[to];
-  if (*route == NULL) COLL_TRY(find_route(fabric, from, to, route));
-  *wires = (*route)->wires;
-  *count = (*route)->count;
+  path_t **path = &(*row)[to];
+  if (*path == NULL) COLL_TRY(find_path(fabric, from, to, path));
+  *wires = (*path)->wires;
+  *count = (*path)->count;
   return COLL_OK;
 }
 

@@ -1,5 +1,5 @@
 /*
- * The links that data between ranks travel over: a graph, the node of each rank, and the route of
+ * The links that data between ranks travel over: a graph, the node of each rank, and the path of
  * each pair of ranks, found when first asked for. What a layout (topo/layout.h) knows of the speed
  * of links, for the cost model. Times are integers, so that all ranks compute the same sums.
  */
@@ -34,12 +34,12 @@ void topo_fabric_free(topo_fabric_t *fabric);
 coll_status_t topo_fabric_select(const topo_fabric_t *fabric, const int32_t ranks[], int32_t count,
                                  topo_fabric_t **part);
 
-/* The wires of the route between two ranks, in order, owned by the fabric; none (*count 0) if both
+/* The wires of the path between two ranks, in order, owned by the fabric; none (*count 0) if both
  * have the same node. Not safe for concurrent calls. COLL_ERROR_INVALID: no links connect them. */
-coll_status_t topo_fabric_route(topo_fabric_t *fabric, int32_t from, int32_t to,
-                                const int32_t **wires, int32_t *count);
+coll_status_t topo_fabric_path(topo_fabric_t *fabric, int32_t from, int32_t to,
+                               const int32_t **wires, int32_t *count);
 
-/* *connected: whether there is a route between any two ranks. */
+/* *connected: whether there is a path between any two ranks. */
 coll_status_t topo_fabric_is_connected(const topo_fabric_t *fabric, bool *connected);
 
 int32_t topo_fabric_wire_count(const topo_fabric_t *fabric);

@@ -58,7 +58,7 @@ static coll_status_t count_uses(const topo_rings_t *rings, topo_fabric_t *fabric
     const int32_t *order = topo_rings_order(rings, ring), *wires;
     for (int32_t i = 0; i < rings->size; i++) {
       int32_t count;
-      COLL_TRY(topo_fabric_route(fabric, order[i], order[(i + 1) % rings->size], &wires, &count));
+      COLL_TRY(topo_fabric_path(fabric, order[i], order[(i + 1) % rings->size], &wires, &count));
       for (int32_t hop = 0; hop < count; hop++) uses[wires[hop]]++;
     }
   }
@@ -203,7 +203,7 @@ static int32_t member(const search_t *search, int32_t host, int32_t place) {
 static void use_wires(search_t *search, int32_t from, int32_t to, int32_t step) {
   const int32_t *wires;
   int32_t count;
-  if (topo_fabric_route(search->fabric, from, to, &wires, &count) != COLL_OK) return;
+  if (topo_fabric_path(search->fabric, from, to, &wires, &count) != COLL_OK) return;
   for (int32_t hop = 0; hop < count; hop++) search->room[wires[hop]] += step;
 }
 
@@ -211,7 +211,7 @@ static void use_wires(search_t *search, int32_t from, int32_t to, int32_t step) 
 static bool take_wires(search_t *search, int32_t from, int32_t to) {
   const int32_t *wires;
   int32_t count;
-  coll_status_t status = topo_fabric_route(search->fabric, from, to, &wires, &count);
+  coll_status_t status = topo_fabric_path(search->fabric, from, to, &wires, &count);
   if (status != COLL_OK) {
     search->status = status;
     return false;
@@ -342,7 +342,7 @@ static coll_status_t slowest_wire(const search_t *search, int32_t from, int32_t 
   const int32_t *wires;
   int32_t count;
   *kib_ps = 0;
-  COLL_TRY(topo_fabric_route(search->fabric, from, to, &wires, &count));
+  COLL_TRY(topo_fabric_path(search->fabric, from, to, &wires, &count));
   for (int32_t hop = 0; hop < count; hop++) {
     uint64_t each = topo_fabric_wire(search->fabric, wires[hop]).kib_ps;
     *kib_ps = each > *kib_ps ? each : *kib_ps;

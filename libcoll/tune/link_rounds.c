@@ -20,8 +20,8 @@ typedef struct sampled {
   tune_touched_t touched;
   size_t *next; /* [lanes]: step */
   /* of what it sends in the current round */
-  uint64_t latency_ps; /* the longest of any route */
-  int32_t *wires;      /* used by the routes */
+  uint64_t latency_ps; /* the longest of any path */
+  int32_t *wires;      /* used by the paths */
   size_t wire_count, wire_capacity;
   tune_counts_t counts;
 } sampled_t;
@@ -88,15 +88,15 @@ static void rounds_close(rounds_t *rounds) {
 
 static coll_status_t send(rounds_t *rounds, sampled_t *sampled, int32_t to, int64_t chunks) {
   uint64_t bytes = (uint64_t)chunks * tune_part_bytes(rounds->pricing), latency_ps = 0;
-  const int32_t *route;
+  const int32_t *path;
   int32_t count;
-  COLL_TRY(topo_fabric_route(rounds->wires.fabric, sampled->rank, to, &route, &count));
+  COLL_TRY(topo_fabric_path(rounds->wires.fabric, sampled->rank, to, &path, &count));
   COLL_TRY(base_grow((void **)&sampled->wires, &sampled->wire_capacity,
                      sampled->wire_count + (size_t)count, sizeof *sampled->wires, "a sample"));
   for (int32_t i = 0; i < count; i++) {
-    tune_wires_add(&rounds->wires, route[i], bytes);
-    sampled->wires[sampled->wire_count++] = route[i];
-    latency_ps += rounds->wires.wires[route[i]].latency_ps;
+    tune_wires_add(&rounds->wires, path[i], bytes);
+    sampled->wires[sampled->wire_count++] = path[i];
+    latency_ps += rounds->wires.wires[path[i]].latency_ps;
   }
   if (latency_ps > sampled->latency_ps) sampled->latency_ps = latency_ps;
   return COLL_OK;

@@ -1,6 +1,6 @@
 /*
  * Estimates a call over the links of a fabric by simulating it: each step starts as soon as its
- * input is there and its core is free, each message takes its route, and wires carry one message
+ * input is there and its core is free, each message takes its path, and wires carry one message
  * after another (wires.h). The price of a call between hosts follows from which messages meet on
  * which link at what time, which counts of operations (profile.h) do not show.
  */

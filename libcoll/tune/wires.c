@@ -29,16 +29,16 @@ uint64_t tune_wires_add(tune_wires_t *wires, int32_t wire, uint64_t bytes) {
 
 coll_status_t tune_wires_send(tune_wires_t *wires, int32_t from, int32_t to, uint64_t bytes,
                               uint64_t now_ps, uint64_t *arrival_ps, bool *by_wire) {
-  const int32_t *route;
+  const int32_t *path;
   int32_t count;
-  COLL_TRY(topo_fabric_route(wires->fabric, from, to, &route, &count));
+  COLL_TRY(topo_fabric_path(wires->fabric, from, to, &path, &count));
   uint64_t last_ps = now_ps, latency_ps = 0;
   for (int32_t i = 0; i < count; i++) {
-    uint64_t *free_ps = &wires->loads[route[i]].free_ps;
+    uint64_t *free_ps = &wires->loads[path[i]].free_ps;
     if (*free_ps < now_ps) *free_ps = now_ps;
-    *free_ps += tune_wires_add(wires, route[i], bytes);
+    *free_ps += tune_wires_add(wires, path[i], bytes);
     if (*free_ps > last_ps) last_ps = *free_ps;
-    latency_ps += wires->wires[route[i]].latency_ps;
+    latency_ps += wires->wires[path[i]].latency_ps;
   }
   *arrival_ps = last_ps + latency_ps;
   *by_wire = count > 0;

@@ -2,7 +2,7 @@
  * The wires of a fabric as servers: each carries one piece of data after another, in the order in
  * which they are sent, at its bandwidth. Contention of messages for a wire follows from that.
  *
- * A piece is in the queues of all wires of its route from the moment at which it is sent, not from
+ * A piece is in the queues of all wires of its path from the moment at which it is sent, not from
  * that at which it would get to each wire. So a wire is never kept free for a piece that is still
  * waiting elsewhere, and how long wires need for several pieces hardly depends on which of them was
  * sent first, which ranks of a real machine do not agree on.
@@ -29,7 +29,7 @@ coll_status_t tune_wires_open(tune_wires_t *wires, topo_fabric_t *fabric);
 void tune_wires_close(tune_wires_t *wires);
 
 /* Sends bytes from one rank's node to another's at time `now_ps`. *arrival_ps: when the wire that
- * is longest in use has carried them, plus the latencies of the route (cut-through routing).
+ * is longest in use has carried them, plus the latencies of the path (cut-through routing).
  * Without wires, because the ranks share a node, *arrival_ps is now_ps and *by_wire false. */
 coll_status_t tune_wires_send(tune_wires_t *wires, int32_t from, int32_t to, uint64_t bytes,
                               uint64_t now_ps, uint64_t *arrival_ps, bool *by_wire);

@@ -86,7 +86,7 @@ Test(placement, every_algorithm_keeps_to_its_host) {
   PARTY_RUN(5, 60000, ask_all, NULL);
 }
 
-/* The same over links, whose times are kept. A barrier takes a route of two links or more; a rank
+/* The same over links, whose times are kept. A barrier takes a path of two links or more; a rank
  * that is late for the first may find it complete. */
 static int ask_all_paced(party_rank_t *self) {
   PARTY_REQUIRE(self->comm->paced, "links are not paced");
@@ -254,12 +254,12 @@ static void expect_links(const topo_layout_t *layout) {
   const int32_t *wires;
   int32_t count;
   cr_assert_not_null(layout->fabric);
-  cr_assert_eq(topo_fabric_route(layout->fabric, 0, 1, &wires, &count), COLL_OK);
+  cr_assert_eq(topo_fabric_path(layout->fabric, 0, 1, &wires, &count), COLL_OK);
   cr_assert_eq(count, 2);
   const topo_wire_t first = topo_fabric_wire(layout->fabric, wires[0]);
   const topo_wire_t second = topo_fabric_wire(layout->fabric, wires[1]);
   cr_expect_eq(first.kib_ps, 10 * second.kib_ps, "%d, %d", (int)first.kib_ps, (int)second.kib_ps);
-  cr_assert_eq(topo_fabric_route(layout->fabric, 0, 2, &wires, &count), COLL_OK);
+  cr_assert_eq(topo_fabric_path(layout->fabric, 0, 2, &wires, &count), COLL_OK);
   cr_assert_eq(count, 0, "ranks of one host have links");
 }
 

@@ -1,4 +1,4 @@
-/* Routes between ranks, and how traffic is divided among equal paths. */
+/* Paths between ranks, and how traffic is divided among equal paths. */
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@
 
 static int32_t route_of(topo_layout_t *layout, int32_t from, int32_t to, const int32_t **wires) {
   int32_t count;
-  cr_assert_eq(topo_fabric_route(layout->fabric, from, to, wires, &count), COLL_OK);
+  cr_assert_eq(topo_fabric_path(layout->fabric, from, to, wires, &count), COLL_OK);
   return count;
 }
 
@@ -65,7 +65,7 @@ Test(fabric, wires_have_the_speed_of_their_links) {
   topo_layout_free(layout);
 }
 
-Test(fabric, a_part_keeps_the_routes) {
+Test(fabric, a_part_keeps_the_paths) {
   topo_layout_t *layout = test_layout_of("dgx-a100", 2, "rail", 16), *part;
   const int32_t ranks[] = {15, 2, 9};
   cr_assert_eq(topo_layout_select(layout, ranks, 3, &part), COLL_OK);

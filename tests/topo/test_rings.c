@@ -29,9 +29,9 @@ static int32_t *uses_of(const topo_layout_t *layout) {
     const int32_t *order = topo_rings_order(layout->rings, ring), *wires;
     for (int32_t i = 0; i < layout->size; i++) {
       int32_t count;
-      cr_assert_eq(topo_fabric_route(layout->fabric, order[i], order[(i + 1) % layout->size],
-                                     &wires, &count),
-                   COLL_OK);
+      cr_assert_eq(
+          topo_fabric_path(layout->fabric, order[i], order[(i + 1) % layout->size], &wires, &count),
+          COLL_OK);
       for (int32_t hop = 0; hop < count; hop++) uses[wires[hop]]++;
     }
   }

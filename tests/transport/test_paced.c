@@ -9,7 +9,7 @@
 #include "transport/paced/paced.h"
 #include "transport/shm/shm.h"
 
-#define LATENCY_US 20.0 /* of each of the two links of a route */
+#define LATENCY_US 20.0 /* of each of the two links of a path */
 #define GIGABYTES_PER_S 0.05
 
 /* Freed when the next ones are made: a rank of a case may still use its own. */

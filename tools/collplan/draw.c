@@ -55,7 +55,7 @@ static coll_status_t check_places(const request_t *request, const topo_graph_t *
   return COLL_OK;
 }
 
-/* Places the ranks, and makes the fabric of which the routes are drawn. */
+/* Places the ranks, and makes the fabric of which the paths are drawn. */
 static coll_status_t place(request_t *request, int32_t ranks) {
   topo_graph_t *graph;
   int32_t *node_of = NULL;

@@ -1,4 +1,4 @@
-/* Adds up the spans that move, along the routes of the fabric. */
+/* Adds up the spans that move, along the paths of the fabric. */
 #include "tools/collplan/frames.h"
 
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static coll_status_t count(void *context, const plan_transfer_t *transfer) {
   const counter_t *counter = context;
   const int32_t *wires;
   int32_t hops;
-  COLL_TRY(topo_fabric_route(counter->fabric, transfer->from, transfer->to, &wires, &hops));
+  COLL_TRY(topo_fabric_path(counter->fabric, transfer->from, transfer->to, &wires, &hops));
   double *load = &counter->frames->load[(counter->round - 1) * counter->frames->wires];
   for (int32_t i = 0; i < hops; i++) load[wires[i]] += transfer->chunks * counter->chunk;
   return COLL_OK;

@@ -1,4 +1,4 @@
-/* Builds the plan of each map, and adds up its transfers along the routes of the links. */
+/* Builds the plan of each map, and adds up its transfers along the paths of the links. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static coll_status_t count(void *context, const plan_transfer_t *transfer) {
   const counter_t *counter = context;
   const int32_t *wires;
   int32_t hops;
-  COLL_TRY(topo_fabric_route(counter->fabric, transfer->from, transfer->to, &wires, &hops));
+  COLL_TRY(topo_fabric_path(counter->fabric, transfer->from, transfer->to, &wires, &hops));
   for (int32_t i = 0; i < hops; i++) counter->chunks[wires[i]] += transfer->chunks;
   return COLL_OK;
 }

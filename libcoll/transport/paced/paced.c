@@ -22,7 +22,7 @@ typedef struct paced_port {
   transport_port_t base;
   transport_port_t *inner;
   paced_end_t messages_out, messages_in, signals_out, signals_in;
-  const int32_t *wires; /* of the route to the peer */
+  const int32_t *wires; /* of the path to the peer */
   int32_t wire_count;
   bool message_counted, signal_counted; /* that the inner transport has had no room for yet */
 } paced_port_t;
@@ -65,7 +65,7 @@ static bool has_credit(paced_port_t *port, const paced_end_t *end) {
   return false;
 }
 
-/* Claims the route, and counts what is about to be sent: the inner transport may wake the receiver,
+/* Claims the path, and counts what is about to be sent: the inner transport may wake the receiver,
  * which then looks at the number. */
 static void count_sent(paced_port_t *port, const paced_end_t *end, size_t bytes) {
   paced_t *paced = paced_of(port->base.transport);
@@ -326,7 +326,7 @@ static coll_status_t make_port(paced_t *paced, transport_port_t *inner, int peer
                          .signals_out = end_of(paced, own, peer, channel, true),
                          .signals_in = end_of(paced, peer, own, channel, true)};
   coll_status_t status =
-      topo_fabric_route(paced->fabric, paced->base.rank, peer, &made->wires, &made->wire_count);
+      topo_fabric_path(paced->fabric, paced->base.rank, peer, &made->wires, &made->wire_count);
   if (status != COLL_OK) {
     free(made);
     return status;
@@ -441,7 +441,7 @@ static coll_status_t find_quiet(paced_t *paced) {
     int32_t count;
     uint64_t latency_ps = 0;
     if (peer == paced->base.rank) continue;
-    COLL_TRY(topo_fabric_route(paced->fabric, peer, paced->base.rank, &wires, &count));
+    COLL_TRY(topo_fabric_path(paced->fabric, peer, paced->base.rank, &wires, &count));
     for (int32_t i = 0; i < count; i++) {
       latency_ps += topo_fabric_wire(paced->fabric, wires[i]).latency_ps;
     }
