@@ -8,7 +8,7 @@
 #include "transport/kit.h"
 #include "transport/tcp/tcp.h"
 #include "transport/verbs/choose.h"
-#include "transport/verbs/end.h"
+#include "transport/verbs/state.h"
 #include "transport/verbs/verbs.h"
 #include "transport/wire.h"
 

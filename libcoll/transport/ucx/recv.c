@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "transport/ucx/end.h"
+#include "transport/ucx/state.h"
 
 static void free_arrival(ucx_arrival_t *arrival) {
   free(arrival->message); /* which tcp_message_create has made, and the end never got */

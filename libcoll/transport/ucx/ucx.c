@@ -17,7 +17,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/secret.h"
-#include "transport/ucx/end.h"
+#include "transport/ucx/state.h"
 
 #define FAILED_NS 1000000000u /* until a peer that UCX gave up is lost */
 #define LEAVE_NS 1000000000u  /* for a peer that makes no calls to confirm the last frame */

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <sys/mman.h>
 
-#include "transport/verbs/end.h"
+#include "transport/verbs/state.h"
 
 /* Of each kind: the longest payload, and how many are made at once. */
 static const struct {

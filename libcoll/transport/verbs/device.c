@@ -10,7 +10,7 @@
 
 #include "base/knob.h"
 #include "transport/verbs/choose.h"
-#include "transport/verbs/end.h"
+#include "transport/verbs/state.h"
 #include "transport/verbs/verbs.h"
 
 #define GIDS_MAX 256

@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
-#include "transport/verbs/end.h"
+#include "transport/verbs/state.h"
 
 #define PART_BYTES ((size_t)1 << 20)
 #define STOP_NS UINT64_C(5000000000)

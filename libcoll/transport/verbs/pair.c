@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
-#include "transport/verbs/end.h"
+#include "transport/verbs/state.h"
 
 #define PSN_MASK 0xffffffu
 #define HOP_LIMIT 64

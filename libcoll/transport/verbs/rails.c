@@ -3,7 +3,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "transport/verbs/end.h"
+#include "transport/verbs/state.h"
 
 coll_status_t verbs_rail_fail(const verbs_rail_t *rail, const char *what) {
   return base_fail_errno(COLL_ERROR_SYSTEM, "RDMA device %s: %s", rail->device.name, what);

@@ -1,7 +1,7 @@
 /* Buffers of the shared receive queue. */
 #include <string.h>
 
-#include "transport/verbs/end.h"
+#include "transport/verbs/state.h"
 
 /* Two parts: the frame, and the payload behind the head of its message. */
 static bool post(verbs_t *verbs, int buffer) {

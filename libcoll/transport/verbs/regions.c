@@ -2,7 +2,7 @@
  * that. A region of coll_mem_alloc stays registered until it has been freed, or the system allows
  * no more. */
 #include "transport/shm/memory.h"
-#include "transport/verbs/end.h"
+#include "transport/verbs/state.h"
 
 static bool is_free(const verbs_region_t *region) {
   return region->mrs[0] == NULL;

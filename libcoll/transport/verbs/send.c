@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "transport/verbs/end.h"
+#include "transport/verbs/state.h"
 
 /* ---- posting --------------------------------------------------------------------------------*/
 

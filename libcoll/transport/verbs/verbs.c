@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 
 #include "base/memory.h"
-#include "transport/verbs/end.h"
+#include "transport/verbs/state.h"
 
 #define COMPLETIONS_AT_ONCE 16
 #define MEMORY_BYTES ((size_t)VERBS_RECV_BUFFERS * VERBS_BUFFER_BYTES)

@@ -1,6 +1,6 @@
 /* State of the netmod, private to the files of this folder. */
-#ifndef TRANSPORT_UCX_END_H
-#define TRANSPORT_UCX_END_H
+#ifndef TRANSPORT_UCX_STATE_H
+#define TRANSPORT_UCX_STATE_H
 
 #include "transport/ucx/lib.h"
 #include "transport/ucx/ucx.h"

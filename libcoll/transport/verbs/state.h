@@ -19,8 +19,8 @@
  * Queue pairs of all rails carry fetches, each from when a first packet has come back on it until
  * it fails; the fetches that had a part under way on it then begin again, without it.
  */
-#ifndef TRANSPORT_VERBS_END_H
-#define TRANSPORT_VERBS_END_H
+#ifndef TRANSPORT_VERBS_STATE_H
+#define TRANSPORT_VERBS_STATE_H
 
 #include <stdbool.h>
 #include <stddef.h>
