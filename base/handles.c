@@ -7,8 +7,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/fork.h"
-#include "base/memory.h"
 
 #define SLOTS_MAX ((size_t)1 << 16)
 #define SLOTS_MIN ((size_t)1 << 11)

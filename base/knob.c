@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "base/text.h"
 
 /* A default that was set: never changed, nor freed, as a text of it may be in use. */

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 
 #define FILE_BYTES_MAX ((size_t)1 << 30)
 #define ATTRIBUTES_MAX 64 /* of an element, whose names are compared; NCCL reads 16 */

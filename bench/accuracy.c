@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "base/options.h"
 #include "base/tool.h"
 #include "bench/accuracy_case.h"

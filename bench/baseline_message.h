@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "bench/copy_kernel.h"
 
 enum {

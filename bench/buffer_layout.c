@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "base/status.h"
 #include "bench/collectives.h"
 

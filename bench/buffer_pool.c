@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "base/status.h"
 #include "bench/collectives.h"
 #include "bench/gpu.h"

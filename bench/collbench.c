@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "base/status.h"
 #include "base/tool.h"
 #include "bench/explain.h"

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "base/move.h"
 
 #define BLOCK_BYTES 512

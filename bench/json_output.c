@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "base/processor.h"
 #include "base/status.h"
 #include "bench/json_writer.h"

@@ -4,7 +4,7 @@
  */
 #include "bench/limit_buffers.h"
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "bench/buffer_layout.h"
 #include "bench/collectives.h"
 

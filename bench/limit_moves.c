@@ -10,8 +10,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/alloc.h"
 #include "base/atomics.h"
-#include "base/memory.h"
 #include "base/status.h"
 #include "bench/copy_kernel.h"
 

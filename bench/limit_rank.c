@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/atomics.h"
-#include "base/memory.h"
 #include "base/names.h"
 #include "bench/baseline_message.h"
 #include "bench/copy_kernel.h"

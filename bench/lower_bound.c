@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 
 #define PART_BYTES 64 /* parts of a vector are multiples of it */
 

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
-#include "base/memory.h"
 #include "libtrain/gemm/gemm.h"
 #include "libtrain/parallel/memory.h"
 

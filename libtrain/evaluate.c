@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 
 /* Values summed over windows and ranks. */
 enum { EVALUATED_LOSS, EVALUATED_TOKENS, EVALUATED_BYTES, EVALUATED_SUMS };

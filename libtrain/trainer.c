@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
-#include "base/memory.h"
 #include "libtrain/common/random.h"
 #include "libtrain/data/shuffle.h"
 #include "libtrain/files/checkpoint.h"

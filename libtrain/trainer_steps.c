@@ -7,8 +7,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
-#include "base/memory.h"
 #include "libtrain/trainer_state.h"
 
 typedef struct span {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "topo/kinds_build.h"
 #include "topo/nvml.h"
 #include "topo/sysfs.h"

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/digest.h"
-#include "base/memory.h"
 #include "topo/paths.h"
 
 typedef struct shared {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 
 static const char *const kind_names[TOPO_KIND_COUNT] = {
     [TOPO_HOST] = "host",         [TOPO_PACKAGE] = "package", [TOPO_NUMA] = "numa",

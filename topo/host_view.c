@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 
 #define PCIE_MAX_GBS 122.0 /* 16 lanes of 64 GT/s, less encoding */
 

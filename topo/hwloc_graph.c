@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "topo/kinds_build.h"
 
 /* A package or NUMA node. */

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "topo/hwloc_graph.h"
 #include "topo/hwloc_xml_scan.h"
 #include "topo/json.h"

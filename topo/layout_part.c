@@ -1,8 +1,8 @@
 /* The layout of some of the ranks, and a digest by which ranks compare their layouts. */
 #include <stdlib.h>
 
+#include "base/alloc.h"
 #include "base/digest.h"
-#include "base/memory.h"
 #include "topo/fabric.h"
 #include "topo/layout.h"
 #include "topo/rings.h"

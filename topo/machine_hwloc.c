@@ -6,7 +6,7 @@
 #include <hwloc.h>
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "topo/cpus.h"
 
 struct topo_machine {

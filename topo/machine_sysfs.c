@@ -3,7 +3,7 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "topo/machine.h"
 #include "topo/sysfs.h"
 #include "topo/sysfs_cpus.h"

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 
 const char *const topo_map_words[TOPO_MAP_COUNT + 1] = {
     [TOPO_MAP_BY_HOST] = "by-host", [TOPO_MAP_BY_RAIL] = "by-rail", [TOPO_MAP_GRID] = "grid"};

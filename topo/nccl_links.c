@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "topo/kinds_build.h"
 #include "topo/nccl_reader.h"
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "topo/kinds.h"
 #include "topo/kinds_build.h"
 #include "topo/nccl_facts.h"

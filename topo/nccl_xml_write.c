@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "topo/host_view.h"
 #include "topo/nccl_facts.h"
 #include "topo/nccl_xml.h"

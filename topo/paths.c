@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 
 struct topo_paths {
   const topo_graph_t *graph;

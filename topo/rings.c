@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/digest.h"
-#include "base/memory.h"
 
 /* ---- rings as data --------------------------------------------------------------------------*/
 

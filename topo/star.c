@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 
 static coll_status_t add_host(topo_graph_t *graph, int32_t hub, int32_t rank, bool inside,
                               double speed, int32_t *node) {

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/lines.h"
-#include "base/memory.h"
 #include "base/text.h"
 
 #define LINE_BYTES TOPO_SYSFS_LINE_BYTES

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "base/text.h"
 
 #define CACHES_MAX 10 /* of a hardware thread */

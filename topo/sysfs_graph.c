@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "base/processor.h"
 #include "topo/sysfs.h"
 #include "topo/sysfs_cpus.h"

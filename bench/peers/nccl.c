@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "base/status.h"
 #include "base/text.h"
 #include "base/tool.h"

@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 
 int32_t algo_power_below(int32_t size) {
   int32_t power = 1;

@@ -8,7 +8,7 @@
 
 #include "algo/common.h"
 #include "algo/list.h"
-#include "base/memory.h"
+#include "base/alloc.h"
 
 static const char iannello_1997[] =
     "Iannello, Efficient algorithms for the reduce-scatter operation in LogGP, 1997";

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 
 int32_t algo_grid_stride(const algo_grid_t *grid, int32_t dim) {
   int32_t stride = 1;

@@ -7,7 +7,7 @@
 
 #include "algo/common.h"
 #include "algo/list.h"
-#include "base/memory.h"
+#include "base/alloc.h"
 
 static const char pjesivac_grbovic_2007[] =
     "Pješivac-Grbović et al., Performance analysis of MPI collective operations, 2007";

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "api/submit.h"
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "base/names.h"
 
 coll_status_t api_fail(const struct coll_comm *comm, const char *verb, const char *what) {

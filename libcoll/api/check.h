@@ -6,8 +6,8 @@
 #ifndef API_CHECK_H
 #define API_CHECK_H
 
+#include "base/alloc.h"
 #include "base/inline.h"
-#include "base/memory.h"
 #include "base/names.h"
 #include "run/call.h"
 #include "run/progress.h"

@@ -7,7 +7,7 @@
 #include "api/check.h"
 #include "api/out.h"
 #include "api/submit.h"
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "base/names.h"
 #include "comm/algorithms.h"
 #include "comm/lock.h"

@@ -9,8 +9,8 @@
 
 #include "api/check.h"
 #include "api/submit.h"
+#include "base/alloc.h"
 #include "base/clock.h"
-#include "base/memory.h"
 #include "bootstrap/launch/launch.h"
 #include "calibrate/costs.h"
 #include "comm/algorithms.h"

@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "base/names.h"
 #include "device/cuda/pointer.h"
 #include "device/cuda/share.h"

@@ -10,8 +10,8 @@
 #include "api/group_run.h"
 #include "api/stream.h"
 #include "api/submit.h"
+#include "base/alloc.h"
 #include "base/fork.h"
-#include "base/memory.h"
 
 typedef struct collector {
   coll_status_t status; /* first error of a call in the group */

@@ -12,7 +12,7 @@
 #include "api/gpu.h"
 #include "api/stream.h"
 #include "api/submit.h"
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "run/coalesce.h"
 
 /* A communicator uses the stream, and other streams beside it. */

@@ -6,7 +6,7 @@
 
 #include "api/check.h"
 #include "api/submit.h"
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "device/cuda/allocations.h"
 #include "gpurun/window.h"
 #include "transport/memory.h"

@@ -10,7 +10,7 @@
 #include "api/gpu.h"
 #include "api/stream.h"
 #include "api/submit.h"
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "watch/cross_wait.h"
 
 typedef struct host_stream {

@@ -4,8 +4,8 @@
  */
 #include <stdlib.h>
 
+#include "base/alloc.h"
 #include "base/inline.h"
-#include "base/memory.h"
 #include "comm/comm.h"
 
 BASE_COLD static coll_status_t make_pair(const struct coll_comm *comm, bool sends, int peer,

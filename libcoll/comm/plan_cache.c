@@ -8,8 +8,8 @@
 
 #include <stdlib.h>
 
+#include "base/alloc.h"
 #include "base/inline.h"
-#include "base/memory.h"
 #include "base/names.h"
 #include "comm/loaded.h"
 #include "engine/run.h"

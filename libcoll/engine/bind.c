@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "engine/bind_compute.h"
 #include "engine/bind_message.h"
 #include "engine/pull.h"

@@ -4,7 +4,7 @@
  */
 #include "engine/bind_message.h"
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "engine/bind_compute.h"
 #include "engine/large.h"
 #include "engine/put.h"

@@ -1,7 +1,7 @@
 /* Each list grows as needed; the bound program owns them all. */
 #include "engine/binder.h"
 
-#include "base/memory.h"
+#include "base/alloc.h"
 
 coll_status_t engine_binder_add_base(engine_bound_t *bound, int rank, plan_buffer_t buffer,
                                      uint32_t *index) {

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "engine/mismatch.h"
 #include "engine/pull.h"
 #include "engine/put.h"

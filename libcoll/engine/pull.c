@@ -4,7 +4,7 @@
 
 #include <stdatomic.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 
 #define BUFFER_BYTES ((size_t)256 << 10) /* a part of the smallest second-level caches */
 #define BLOCK_BYTES_MAX ((size_t)64 << 10)

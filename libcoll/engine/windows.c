@@ -1,7 +1,7 @@
 /* How SCRATCH is divided. */
 #include "engine/windows.h"
 
-#include "base/memory.h"
+#include "base/alloc.h"
 
 #define WINDOW_BYTES_MIN 4096 /* smaller windows would be reused while another core caches them */
 

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 
 #define MEMFD_NAME "/memfd:libcoll"
 #define PATH_MAX_BYTES 320

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
-#include "base/memory.h"
 #include "bootstrap/process.h"
 #include "comm/lock.h"
 #include "comm/settings.h"

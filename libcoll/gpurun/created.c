@@ -4,7 +4,7 @@
  */
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "comm/lock.h"
 #include "gpurun/state.h"
 

@@ -7,10 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/cancel.h"
 #include "base/clock.h"
 #include "base/deadline.h"
-#include "base/memory.h"
 #include "comm/lock.h"
 #include "gpurun/descriptors.h"
 #include "gpurun/proxy_state.h"

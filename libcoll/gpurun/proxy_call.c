@@ -3,7 +3,7 @@
  * elements on all ranks; step s is the same collective on piece s of every block, which are put
  * together in the slot. What one piece reads, no other one writes, in place too.
  */
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "base/names.h"
 #include "gpurun/proxy_state.h"
 

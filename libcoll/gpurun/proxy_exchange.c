@@ -10,7 +10,7 @@
  */
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "base/names.h"
 #include "gpurun/proxy_state.h"
 

@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "gpurun/proxy_state.h"
 #include "transport/memory.h"
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "comm/lock.h"
 #include "comm/plan_cache.h"
 #include "gpurun/proxy_state.h"

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
-#include "base/memory.h"
 #include "comm/lock.h"
 #include "comm/plan_cache.h"
 #include "gpurun/places.h"

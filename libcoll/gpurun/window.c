@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "bootstrap/process.h"
 #include "device/cuda/pointer.h"
 #include "gpurun/descriptors.h"

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/cancel.h"
-#include "base/memory.h"
 #include "comm/lock.h"
 #include "comm/states.h"
 

@@ -11,10 +11,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/cancel.h"
 #include "base/clock.h"
 #include "base/descriptors.h"
-#include "base/memory.h"
 #include "bootstrap/rendezvous/secret_source.h"
 #include "comm/algorithms.h"
 #include "comm/plan_cache.h"

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/alloc.h"
 #include "base/digest.h"
-#include "base/memory.h"
 #include "base/names.h"
 #include "comm/lock.h"
 #include "comm/plan_cache.h"

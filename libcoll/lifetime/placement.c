@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/alloc.h"
 #include "base/digest.h"
-#include "base/memory.h"
 #include "comm/comm.h"
 #include "lifetime/create.h"
 #include "topo/cpus.h"

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
-#include "base/memory.h"
 #include "comm/algorithms.h"
 #include "comm/lock.h"
 #include "gpurun/gpu.h"

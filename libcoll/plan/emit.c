@@ -5,7 +5,7 @@
 
 #include <assert.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 
 static plan_span_t span(int32_t rank, plan_buffer_t buffer, int32_t first, int32_t count) {
   return (plan_span_t){.rank = rank, .buffer = buffer, .first = first, .count = count};

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 
 static bool has_alias(const plan_t *plan, int rank) {
   return plan_chunks(plan, rank, PLAN_INPUT) > 0 && plan_alias(plan, rank, 0) >= 0;

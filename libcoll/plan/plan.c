@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 
 coll_status_t plan_create(const plan_shape_t *shape, const char *algorithm, plan_t **plan) {
   plan_t *made = NULL;

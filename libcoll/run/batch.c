@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/inline.h"
-#include "base/memory.h"
 #include "comm/lock.h"
 #include "run/combine.h"
 #include "run/task.h"

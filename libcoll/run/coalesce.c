@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "base/names.h"
 
 #define COALESCED_BYTES_MAX ((size_t)8 << 10) /* fits one small message */

@@ -12,8 +12,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/inline.h"
-#include "base/memory.h"
 #include "base/names.h"
 #include "comm/plan_cache.h"
 #include "device/average.h"

@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 
 typedef struct fifo {
   int32_t receiver;   /* to which the rest belongs, plus 1 */

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/handshake.h"
-#include "base/memory.h"
 #include "transport/mixed/mixed.h"
 #include "transport/shm/shm.h"
 #include "transport/tcp/tcp.h"

@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "tune/step_counts.h"
 #include "tune/wires.h"
 

@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "sim/sim.h"
 #include "tune/link_events.h"
 #include "tune/step_counts.h"

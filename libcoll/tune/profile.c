@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "sim/sim.h"
 #include "tune/step_counts.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "plan/liveness.h"
 
 void tune_counts_add(tune_counts_t *counts, const tune_counts_t *more) {

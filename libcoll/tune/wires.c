@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 
 coll_status_t tune_wires_open(tune_wires_t *wires, topo_fabric_t *fabric) {
   size_t count = (size_t)topo_fabric_wire_count(fabric);

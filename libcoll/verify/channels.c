@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 
 #define TABLE_MIN 256 /* a power of two */
 #define NUMBERS (PLAN_CHANNELS_MAX > PLAN_LANES_MAX ? PLAN_CHANNELS_MAX : PLAN_LANES_MAX)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 
 #define LANES ((size_t)1 << VERIFY_CLOCK_LANES_LOG) /* of a leaf */
 #define PARTS ((size_t)1 << VERIFY_CLOCK_PARTS_LOG) /* of an inner node */

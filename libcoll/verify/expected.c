@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "base/names.h"
 
 coll_status_t verify_expected_create(const plan_t *plan, verify_values_t *values,

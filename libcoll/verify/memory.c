@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 
 /* Limits for a hostile plan file. */
 #define CELLS_MAX ((size_t)INT32_MAX) /* a table of 64 MB */

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 
 static verify_place_t place_of(const plan_span_t *span, int32_t index) {
   return (verify_place_t){.rank = span->rank, .buffer = span->buffer, .chunk = span->first + index};

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 
 #define TABLE_MIN 1024 /* a power of two */
 

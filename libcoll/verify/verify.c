@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "verify/run.h"
 #include "verify/steps.h"
 #include "verify/stuck.h"

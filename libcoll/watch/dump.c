@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "comm/process.h"
 #include "flight/table.h"
 

@@ -13,9 +13,9 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "base/alloc.h"
 #include "base/atomics.h"
 #include "base/clock.h"
-#include "base/memory.h"
 
 #define SPIN_NS 50000 /* how long an idle worker polls before it sleeps */
 #define POLLS_PER_CLOCK 64

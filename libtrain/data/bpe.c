@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "libtrain/data/byte_level.h"
 #include "libtrain/data/pretokenize.h"
 

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "libtrain/common/random.h"
 #include "libtrain/data/encode.h"
 #include "libtrain/data/shard_list.h"

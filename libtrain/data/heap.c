@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 
 static bool before(const train_heap_entry_t *a, const train_heap_entry_t *b) {
   return a->key != b->key ? a->key < b->key : a->tie < b->tie;

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "libtrain/data/shard.h"
 #include "libtrain/files/io.h"
 

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "libtrain/common/random.h"
 
 #define HELD_OUT_ONE_IN 10

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "libtrain/files/checkpoint_writer.h"
 
 #define ELEMENTS_MAX ((uint64_t)1 << 40)

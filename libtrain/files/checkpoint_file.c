@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "libtrain/files/digest.h"
 
 #define ALIGNMENT 64

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 
 #define BUFFER TRAIN_CHECKPOINT_CHUNK /* elements */
 #define DIRECT ((size_t)1 << 14)      /* from this many on, float32 is not copied to the buffer */

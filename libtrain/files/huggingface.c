@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "libtrain/files/huggingface_config.h"
 #include "libtrain/files/safetensors.h"
 #include "libtrain/files/tensors.h"

@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
-#include "base/memory.h"
 
 #define MAX_LINKS 40      /* the kernel's limit */
 #define MAX_TRIES 100     /* attempts to lock a file that others keep replacing */

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 
 #define DIGITS 9 /* significant digits; enough to restore a float32 exactly */
 

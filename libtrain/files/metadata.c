@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 
 void train_metadata_free(train_metadata_t *metadata) {
   free(metadata->tokenizer);

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "libtrain/files/checkpoint.h"
 #include "libtrain/files/huggingface.h"
 #include "libtrain/files/llmc.h"

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 
 static coll_status_t list_chunks(const train_flat_pieces_t *from, train_array_t array,
                                  float *buffer, const train_piece_taker_t *taker) {

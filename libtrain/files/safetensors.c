@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 
 #define HEADER_BYTES_MAX ((uint64_t)16 << 20) /* the header of GPT-2 XL has 0.1 MB */
 #define METADATA "__metadata__"

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
-#include "base/memory.h"
 
 struct train_gemm {
   train_pool_t *pool;

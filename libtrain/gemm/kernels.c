@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "libtrain/gemm/choice.h"
 
 #define LISTS 1024

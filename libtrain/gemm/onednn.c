@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "libtrain/gemm/backend.h"
 #include "libtrain/gemm/onednn_matmul.h"
 

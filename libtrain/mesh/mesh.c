@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 
 /* Whether the group is the whole job, with the ranks in the job's order. */
 static bool is_job(const train_mesh_t *mesh, train_mesh_group_t group) {

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 
 static coll_status_t allocate(int ranks, train_placement_t *placement) {
   size_t count = (size_t)ranks;

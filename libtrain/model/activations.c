@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "libtrain/model/context.h"
 #include "libtrain/parallel/axis.h"
 

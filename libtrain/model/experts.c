@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "libtrain/model/expert_exchange.h"
 #include "libtrain/parallel/axis.h"
 

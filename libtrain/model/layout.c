@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "base/text.h"
 
 #define PARAMETERS_MAX ((size_t)1 << 31)

@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "libtrain/model/activations.h"
 
 static coll_status_t initialize(train_model_t *model) {

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "libtrain/common/vector.h"
 #include "libtrain/ops/router_state.h"
 

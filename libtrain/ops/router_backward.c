@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "libtrain/common/vector.h"
 #include "libtrain/ops/router.h"
 #include "libtrain/ops/router_state.h"

@@ -4,7 +4,7 @@
  */
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "libtrain/model/activations.h"
 #include "libtrain/parallel/executor_state.h"
 #include "libtrain/parallel/failure.h"

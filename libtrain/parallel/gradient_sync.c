@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 
 typedef struct train_sync_unit {
   float *gradients;  /* as opened */

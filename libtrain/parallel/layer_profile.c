@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
-#include "base/memory.h"
 #include "libtrain/common/random.h"
 #include "libtrain/model/model.h"
 #include "libtrain/parallel/store.h"

@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 
 static size_t min_size(size_t a, size_t b) {
   return a < b ? a : b;

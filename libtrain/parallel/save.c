@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "libtrain/files/checkpoint_writer.h"
 #include "libtrain/parallel/save_messages.h"
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 
 #define VALUES_MAX ((size_t)1 << 18) /* of a message; 1 MiB */
 #define RUNS_MAX ((size_t)1 << 12)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "libtrain/common/random.h"
 #include "libtrain/parallel/axis.h"
 #include "libtrain/parallel/store.h"

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 
 const char *const train_trace_names[TRAIN_TRACE_KINDS] = {
     [TRAIN_TRACE_FORWARD] = "forward",

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "libtrain/parallel/traffic.h"
 
 _Static_assert(TRAIN_TRACE_TRACKS == 1 + TRAIN_TRAFFIC_AXES, "a track for each axis");

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 
 /* A unit in the copy of a version. */
 static void *unit_of(const train_versions_t *versions, int version, int unit) {

@@ -2,7 +2,7 @@
  * the context axis (Ulysses) and among experts only. */
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "libtrain/planner/parts.h"
 
 typedef struct tally {

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "libtrain/parallel/channel.h"
 #include "libtrain/parallel/memory.h"
 #include "libtrain/schedule/check.h"

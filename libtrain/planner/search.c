@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "libtrain/parallel/store_options.h"
 #include "libtrain/planner/parts.h"
 #include "libtrain/planner/slices.h"

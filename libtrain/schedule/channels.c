@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 
 /* What was sent is not stored: the messages of a channel are the sends of its sender's program. */
 typedef struct channel {

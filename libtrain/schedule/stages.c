@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 
 /* The best partition of the first layers over a number of ranks. */
 typedef struct state {

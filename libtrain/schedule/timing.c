@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 
 typedef struct simulation {
   const train_schedule_t *schedule;

@@ -1,5 +1,5 @@
 /* Allocation: zeroed, grown without loss, and rejected with a message if it is impossible. */
-#include "base/memory.h"
+#include "base/alloc.h"
 
 #include <criterion/criterion.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /*
  * A rank that runs out of memory at any allocation of a call: it returns COLL_ERROR_MEMORY, and its
- * peers, which make the call, do not wait for ever. The functions defined here override base/memory
+ * peers, which make the call, do not wait for ever. The functions defined here override base/alloc
  * at link time.
  */
 #include <criterion/criterion.h>
@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "bootstrap/rendezvous/callers.h"
 #include "harness/party.h"
 

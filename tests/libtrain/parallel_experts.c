@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "expert_cases.h"
 #include "harness/party.h"
 #include "libtrain/model/experts.h"

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "base/status.h"
 #include "expert_cases.h"
 #include "libtrain/model/experts.h"

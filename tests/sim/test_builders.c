@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "algo/algo.h"
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "sim/sim.h"
 
 typedef struct count {

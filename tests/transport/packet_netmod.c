@@ -17,8 +17,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
-#include "base/memory.h"
 #include "transport/get.h"
 
 #define BUFFER_BYTES (8 << 20)

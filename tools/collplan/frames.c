@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "plan/transfers.h"
 #include "tools/collplan/rounds.h"
 

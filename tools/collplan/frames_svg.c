@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "base/names.h"
 #include "base/svg.h"
 #include "tools/collplan/frames.h"

@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "base/names.h"
 #include "plan/text.h"
 #include "tools/collplan/msccl.h"

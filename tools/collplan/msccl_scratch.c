@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "tools/collplan/msccl.h"
 
 #define CHUNKS_MAX (1 << 24) /* of scratch per rank, once they are renumbered */

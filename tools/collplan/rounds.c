@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "tools/collplan/timeline.h"
 
 typedef struct lane_clock {

@@ -11,9 +11,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/knob.h"
 #include "base/lines.h"
-#include "base/memory.h"
 #include "base/text.h"
 #include "tools/collrun/mpirun_options.h"
 #include "topo/interfaces.h"

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/lines.h"
-#include "base/memory.h"
 #include "base/text.h"
 
 #define WHERE_BYTES 512

@@ -14,8 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
-#include "base/memory.h"
 #include "base/tool.h"
 #include "tools/collrun/output_forward.h"
 #include "tools/collrun/secret.h"

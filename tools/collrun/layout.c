@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/alloc.h"
 #include "base/knob.h"
-#include "base/memory.h"
 #include "topo/discover_cache.h"
 #include "topo/home.h"
 #include "topo/load.h"

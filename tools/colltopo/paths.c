@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "base/text.h"
 #include "tools/colltopo/colltopo.h"
 #include "topo/check.h"

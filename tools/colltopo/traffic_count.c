@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "algo/algo.h"
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "base/names.h"
 #include "base/tool.h"
 #include "plan/transfers.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 
 /* More hosts leave less space for each. */
 static double column_for(size_t hosts) {

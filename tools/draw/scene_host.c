@@ -1,7 +1,7 @@
 /* The inside of a host. Devices are in columns by the package that they are near to. */
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "tools/draw/scene.h"
 
 enum { PAD = 8, ROWS_MAX = 16 };

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "tools/draw/scene.h"
 
 enum { MARGIN = 24, GAP = 14, SWITCH_HEIGHT = 16, ROW_WIDTH_MAX = 1500, UPPER = 1, LOWER = 2 };

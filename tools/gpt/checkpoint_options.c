@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 
 void gpt_checkpoint_set_integer(train_metadata_t *metadata, const char *name, int64_t value) {
   train_metadata_set(metadata, name, "%lld", (long long)value);

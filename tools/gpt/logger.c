@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
-#include "base/memory.h"
 #include "base/progress.h"
 #include "libtrain/files/curve.h"
 #include "libtrain/files/events.h"

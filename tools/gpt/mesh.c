@@ -1,5 +1,5 @@
 /* gpt mesh: the groups of ranks of a job, as a table and a picture, without running it. */
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "tools/gpt/gpt.h"
 #include "tools/gpt/mesh_options.h"
 

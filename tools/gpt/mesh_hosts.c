@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/knob.h"
-#include "base/memory.h"
 #include "base/text.h"
 #include "tools/gpt/mesh_options.h"
 #include "topo/load.h"

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "libtrain/common/random.h"
 #include "libtrain/mesh/fit.h"
 #include "libtrain/parallel/layer_profile.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "tools/gpt/plan.h"
 #include "topo/load.h"
 #include "topo/paths.h"

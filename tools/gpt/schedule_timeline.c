@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "tools/gpt/schedule_view.h"
 
 #define NAME_WIDTH 11 /* "stage 1023 " */

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
-#include "base/memory.h"
 #include "base/progress.h"
 #include "base/text.h"
 #include "libtrain/data/bpe.h"

@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 
 int32_t algo_compose_coordinate(const algo_composer_t *composer, int32_t rank, int32_t dim) {
   return algo_grid_coordinate(composer->grid, composer->grid->position[rank], dim);

@@ -13,9 +13,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/descriptors.h"
-#include "base/memory.h"
 #include "base/socket.h"
 #include "plan/plan.h"
 

@@ -17,9 +17,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/deadline.h"
-#include "base/memory.h"
 #include "base/socket.h"
 #include "bootstrap/rendezvous/callers.h"
 

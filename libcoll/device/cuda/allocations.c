@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "base/alloc.h"
 #include "base/fork.h"
-#include "base/memory.h"
 #include "device/cuda/memory.h"
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;

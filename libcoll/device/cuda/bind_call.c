@@ -1,6 +1,6 @@
 /* The argument of a launch. What ranks must agree on, slices, passes and grain, follows from the
  * program's header, the room, the count and the dtype; so does the protocol, of even calls. */
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "base/names.h"
 #include "device/cuda/bind.h"
 #include "plan/room.h"

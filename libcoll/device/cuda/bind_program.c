@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "device/cuda/bind.h"
 #include "device/cuda/compute.h"
 #include "plan/fuse.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "device/cuda/end_state.h"
 
 static bool shares_gpu(const cuda_record_t *a, const cuda_record_t *b) {

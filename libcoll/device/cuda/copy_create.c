@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
-#include "base/memory.h"
 #include "device/cuda/copy_parts.h"
 
 #define ABORT_PRIORITY (-1000) /* the driver brings it into its range */

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
-#include "base/memory.h"
 #include "device/cuda/copy_parts.h"
 
 #define PAUSE_NS 20000 /* between two looks at streams that are full */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "device/cuda/end_state.h"
 
 #define PROGRAMS_MAX 64 /* of exchanges; those of further groups are read from pinned memory */

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 
 #define DEVICES_MAX 64
 

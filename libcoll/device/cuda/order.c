@@ -9,7 +9,7 @@
  */
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "device/cuda/end_state.h"
 
 #define CHUNK_BYTES ((size_t)16 << 10)

@@ -2,7 +2,7 @@
  * do, from the flags and what the host has launched. */
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "device/cuda/end_state.h"
 #include "device/cuda/mismatch.h"
 

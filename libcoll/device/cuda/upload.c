@@ -3,7 +3,7 @@
  * for kernels that wait for other ranks. */
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "device/cuda/end_state.h"
 
 #define ALIGNMENT 256

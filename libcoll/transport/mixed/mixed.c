@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "transport/defaults.h"
 #include "transport/mixed/alarm.h"
 #include "transport/shm/shm.h"

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
-#include "base/memory.h"
 #include "transport/defaults.h"
 #include "transport/paced/fifo.h"
 #include "transport/paced/link_clock.h"

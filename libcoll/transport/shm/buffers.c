@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "transport/shm/memory.h"
 
 static shm_import_t *find_import(shm_buffers_t *buffers, int peer, uint64_t id) {

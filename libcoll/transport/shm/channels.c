@@ -7,7 +7,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "transport/shm/end.h"
 
 /* Further channels have rings like those of this one. */

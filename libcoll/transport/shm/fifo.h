@@ -25,7 +25,7 @@
 
 #include <stdbool.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "base/prefetch.h"
 #include "transport/shm/holdback.h"
 #include "transport/shm/hot.h"

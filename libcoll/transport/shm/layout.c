@@ -14,7 +14,7 @@
 
 #include <assert.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 
 #define PAGE_BYTES 4096
 #define MCAST_OFFSET sizeof(shm_head_t)

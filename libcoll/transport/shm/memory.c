@@ -8,8 +8,8 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/fork.h"
-#include "base/memory.h"
 #include "transport/shm/segment.h"
 
 typedef struct entry {

@@ -10,10 +10,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/deadline.h"
 #include "base/handshake.h"
-#include "base/memory.h"
 #include "base/socket.h"
 
 #define BACKLOG 4096

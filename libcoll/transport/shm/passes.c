@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/fork.h"
-#include "base/memory.h"
 #include "transport/shm/end.h"
 
 #define KEPT_MAX (16 * TRANSPORT_PASSES) /* of one peer */

@@ -13,8 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/fork.h"
-#include "base/memory.h"
 
 #define FILE_NAME "ranks" /* not one that flight/find.c opens */
 

@@ -10,7 +10,7 @@
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 
 #define PAGE_BYTES 4096
 #define PART_ALIGNMENT 65536 /* the largest page of any processor that Linux runs on */

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
-#include "base/memory.h"
 #include "flight/process.h"
 #include "transport/defaults.h"
 #include "transport/shm/end.h"

@@ -14,9 +14,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/deadline.h"
-#include "base/memory.h"
 #include "base/socket.h"
 #include "transport/tcp/dial.h"
 #include "transport/tcp/end.h"

@@ -9,9 +9,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/deadline.h"
-#include "base/memory.h"
 #include "base/socket.h"
 #include "transport/tcp/end.h"
 #include "transport/tcp/tcp.h"

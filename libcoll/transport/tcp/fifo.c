@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
-#include "base/memory.h"
 #include "transport/tcp/end.h"
 
 #define SAME_CLOCK_NS 1000000000 /* closer clocks are one, and the rest the message's time */

@@ -16,8 +16,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
-#include "base/memory.h"
 #include "base/socket.h"
 #include "transport/tcp/end.h"
 

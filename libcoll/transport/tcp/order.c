@@ -13,8 +13,8 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
-#include "base/memory.h"
 #include "transport/tcp/end.h"
 
 #define SPREAD_BYTES 8192u /* of payloads from which the rail is chosen by load */

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "transport/tcp/end.h"
 
 #define CLOSED 7 /* tcp_info.tcpi_state: TCP_CLOSE in the kernel's net/tcp_states.h */

@@ -7,8 +7,8 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
-#include "base/memory.h"
 #include "base/socket.h"
 #include "transport/tcp/end.h"
 

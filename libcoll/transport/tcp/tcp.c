@@ -8,9 +8,9 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/deadline.h"
-#include "base/memory.h"
 #include "transport/defaults.h"
 #include "transport/tcp/end.h"
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "transport/ucx/state.h"
 
 static void free_arrival(ucx_arrival_t *arrival) {

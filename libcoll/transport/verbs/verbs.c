@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "transport/verbs/state.h"
 
 #define COMPLETIONS_AT_ONCE 16

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/memory.h"
+#include "base/alloc.h"
 #include "container.h"
 #include "libtrain/common/random.h"
 #include "libtrain/files/model_file.h"

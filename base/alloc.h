@@ -1,8 +1,8 @@
 /*
  * Memory allocation with overflow checks and error messages. The memory is freed with free().
  */
-#ifndef BASE_MEMORY_H
-#define BASE_MEMORY_H
+#ifndef BASE_ALLOC_H
+#define BASE_ALLOC_H
 
 #include <stdbool.h>
 #include <stddef.h>

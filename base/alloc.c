@@ -1,5 +1,5 @@
 /* Wrappers of calloc, realloc and madvise. */
-#include "base/memory.h"
+#include "base/alloc.h"
 
 #include <stdint.h>
 #include <stdlib.h>
