@@ -12,8 +12,8 @@
 
 #define MARK UINT64_C(0x6c696263) /* upper half of every tag: "libc" */
 #define GENERATIONS UINT64_C(0x1000000)
-#define ROUNDS 1000
-#define ROUND_NS 50000u
+#define TRIES_MAX 1000
+#define TRY_NS 50000u
 
 uint64_t base_fork_tag = MARK << 32;
 
@@ -62,9 +62,9 @@ static bool try_all(void) {
 
 static void before_fork(void) {
   pthread_mutex_lock(&forking);
-  for (int round = 0; !try_all() && round < ROUNDS; round++) {
+  for (int tries = 0; !try_all() && tries < TRIES_MAX; tries++) {
     release_all();
-    base_clock_sleep_ns(ROUND_NS);
+    base_clock_sleep_ns(TRY_NS);
   }
 }
 

@@ -2,7 +2,7 @@
  * Measures costs. Two threads (pair.h) copy and reduce as the steps of plans do, and make small
  * calls on a communicator of their own. The cost of a message, flag or call follows from the times
  * of calls whose plans contain different numbers of them. Costs are differences of times, in which
- * one disturbed measurement would do much harm, so everything is measured in several rounds, and
+ * one disturbed measurement would do much harm, so everything is measured several times, and
  * the minimum is used.
  */
 #include <pthread.h>
@@ -30,7 +30,7 @@
 #define POOL_BYTES ((size_t)16 << 20)  /* a side's source buffers; its destination buffers */
 #define BUFFERS_MAX 16                 /* source and destination pairs, used in rotation */
 #define REPEAT_BYTES ((size_t)1 << 18) /* moved by one repetition at least */
-#define ROUNDS 3
+#define REPETITIONS 3
 #define DEADLINE_NS                                                            \
   3000000000 /* for all measurements; a machine this busy gives no usable ones \
               */
@@ -304,7 +304,7 @@ static void bind_to_one_thread(side_t *side) {
   if (!bound) side->bench->failed = true;
 }
 
-static void time_round(side_t *side) {
+static void time_all(side_t *side) {
   calibrate_timings_t *timings = &side->timings;
   keep_min(&timings->trip, (int64_t)(time_of(side, trips, TRIPS) * 500 / TRIPS));
   keep_min(&timings->get, (int64_t)(time_of(side, short_gets, TRIPS) * 1000 / TRIPS));
@@ -320,7 +320,7 @@ static void *measure_side(void *argument) {
   const tune_counts_t *counts[CALIBRATE_PROBE_COUNT];
   bind_to(side, side->thread.number);
   memset(side->sources, 0, 2 * POOL_BYTES + CALIBRATE_SHARED_BYTES);
-  for (int round = 0; round < ROUNDS; round++) time_round(side);
+  for (int i = 0; i < REPETITIONS; i++) time_all(side);
   bind_to_one_thread(side);
   side->thread.shares_core = true;
   side->timings.context_switch = (int64_t)(time_of(side, syncs, SWITCHES) * 1000 / SWITCHES);

@@ -36,7 +36,7 @@ typedef enum calibrate_move {
   CALIBRATE_MOVE_COUNT
 } calibrate_move_t;
 
-/* Minimum of all rounds, in picoseconds; 0: not timed yet. */
+/* Minimum of all repetitions, in picoseconds; 0: not timed yet. */
 typedef struct calibrate_timings {
   int64_t trip, get, context_switch, calls[CALIBRATE_PROBE_COUNT];
   int64_t moves[CALIBRATE_MOVE_COUNT][TUNE_SIZES]; /* per KiB */

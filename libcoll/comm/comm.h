@@ -171,13 +171,13 @@ typedef struct comm_plans {
   struct comm_loaded *all_loaded;                    /* owned: these and earlier ones */
 } comm_plans_t;
 
-/* Of watch/. Belongs to the holder of the lock, but for round_polls. */
+/* Of watch/. Belongs to the holder of the lock, but for grace_polls. */
 typedef struct comm_watched {
   base_ranks_t waits_for; /* scratch: the ranks that this one waits for */
   comm_deadlock_t deadlock;
   comm_limits_t limits; /* set before the first call */
   comm_hang_t hang;
-  uint64_t round_polls; /* of cross_wait.c, under its lock: the polls at which the round began */
+  uint64_t grace_polls; /* of cross_wait.c, under its lock: the polls when the grace period began */
 } comm_watched_t;
 
 /* Of failure.c and comm.c. */

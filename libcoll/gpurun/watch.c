@@ -229,7 +229,7 @@ static coll_status_t query(const gpurun_t *gpu, cuda_event_t event) {
  * it runs then, and the peers would wait for ever. The driver may block until another thread of
  * this process has made a call, so it is done by a thread of its own, which holds no lock
  * meanwhile: the event lives as long as the communicator is visited. What it says is dropped where
- * others hold the lock then, and asked for again in the next round. */
+ * others hold the lock then, and asked for again at the next visit. */
 static void ask(gpurun_t *gpu) {
   struct coll_comm *comm = gpu->comm;
   if (!comm_is_usable(comm) || !comm_lock_try(comm)) return;
@@ -256,7 +256,7 @@ static void move_to(visitor_t *visitor, gpurun_t *gpu) {
   pthread_cond_broadcast(&moved);
 }
 
-/* One round. False: there are no communicators, and the thread ends. */
+/* Visits each once. False: there are no communicators, and the thread ends. */
 static bool visit_all(visitor_t *visitor, void (*visit)(gpurun_t *)) {
   pthread_mutex_lock(&lock);
   for (move_to(visitor, first); visitor->at != NULL; move_to(visitor, visitor->at->next)) {

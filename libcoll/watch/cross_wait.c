@@ -15,7 +15,7 @@
 #include "comm/comm.h"
 #include "comm/process.h"
 
-#define POLLS_OF_ROUND 2
+#define POLLS_OF_GRACE_PERIOD 2
 #define PIDS_MAX 256 /* processes waited for; a process that waits for more publishes nothing */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -23,11 +23,11 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int waiting_threads;
 static uint64_t changes; /* incremented whenever a thread begins or stops waiting */
 static bool published;
-/* Rounds in which every wait of the process has polled all of its inputs, begin to end, and found
- * nothing. A round is over at the first publication at which each wait has counted 2 polls since
- * the round began, of which the second is a whole one. */
-static uint64_t rounds;
-static uint64_t round_changes; /* the state of the waits in the present round */
+/* Grace periods (as of RCU): in each, every wait of the process has polled all of its inputs, begin
+ * to end, and found nothing. One is over at the first publication at which each wait has counted 2
+ * polls since it began, of which the second is a whole one. */
+static uint64_t grace_periods;
+static uint64_t grace_changes; /* the state of the waits in the present one */
 /* Waits of this thread: more than one if a progress callback makes calls. */
 static _Thread_local int own_waits;
 /* Written by any thread that holds the lock of the worker's stream. */
@@ -46,7 +46,7 @@ typedef struct waits {
   int pids[PIDS_MAX];
   int pid_count;
   bool known;  /* pids lists all processes waited for */
-  bool polled; /* each wait has polled often enough in the present round */
+  bool polled; /* each wait has polled often enough in the present grace period */
   uint64_t changes;
   flight_standstill_t first; /* one of the waits, for messages */
 } waits_t;
@@ -76,7 +76,7 @@ static bool add_waits(struct coll_comm *comm, void *context) {
   waits->changes += atomic_load_explicit(&own->wait.changes, memory_order_acquire);
   if (!flight_wait_read(own, &wait)) return true;
   if (waits->pid_count == 0) waits->first = wait;
-  waits->polled = waits->polled && wait.polls >= comm->watched.round_polls + POLLS_OF_ROUND;
+  waits->polled = waits->polled && wait.polls >= comm->watched.grace_polls + POLLS_OF_GRACE_PERIOD;
   bool calls_back = atomic_load_explicit(&comm->progress.is_set, memory_order_relaxed);
   waits->known = waits->known && comm->one_pid_space && !calls_back;
   for (int peer = 0; peer < comm->size; peer++) {
@@ -85,20 +85,20 @@ static bool add_waits(struct coll_comm *comm, void *context) {
   return true;
 }
 
-static bool begin_round_of(struct coll_comm *comm, void *context) {
+static bool begin_grace_period_of(struct coll_comm *comm, void *context) {
   flight_standstill_t wait;
   (void)context;
-  comm->watched.round_polls = flight_wait_read(comm->local->flight, &wait) ? wait.polls : 0;
+  comm->watched.grace_polls = flight_wait_read(comm->local->flight, &wait) ? wait.polls : 0;
   return true;
 }
 
-/* Ends the round if it is over, and begins one if waits have changed. */
-static void count_rounds(const waits_t *waits) {
-  bool same = waits->changes == round_changes;
+/* Ends the grace period if it is over, and begins one if waits have changed. */
+static void count_grace_periods(const waits_t *waits) {
+  bool same = waits->changes == grace_changes;
   if (same && !waits->polled) return;
-  rounds += same;
-  round_changes = waits->changes;
-  comm_process_each(begin_round_of, NULL);
+  grace_periods += same;
+  grace_changes = waits->changes;
+  comm_process_each(begin_grace_period_of, NULL);
 }
 
 /* Adds the ranks of `comm` that belong to the processes waited for. False if one of these processes
@@ -122,7 +122,7 @@ static bool publish_on(struct coll_comm *comm, void *context) {
   flight_standstill_t wait = waits->first;
   wait.peers = words;
   wait.words = base_ranks_words(comm->size);
-  wait.polls = rounds;
+  wait.polls = grace_periods;
   wait.collectives = waits->changes;
   if (!waits->known || !comm->one_pid_space || !find_ranks(comm, waits, &ranks)) {
     flight_standstill_end(&own->cross_wait);
@@ -165,7 +165,7 @@ void watch_cross_wait_publish(void) {
   if (waiting_threads + idle == comm_process_threads()) {
     comm_process_each(add_waits, &waits);
     waits.changes += changes;
-    count_rounds(&waits);
+    count_grace_periods(&waits);
     comm_process_each(publish_on, &waits);
     published = true;
   } else {

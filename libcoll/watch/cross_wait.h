@@ -11,9 +11,9 @@ void watch_cross_wait_begin(void);
 void watch_cross_wait_end(void);
 
 /* Called by a waiting thread. Publishes if all threads of the process wait. The published polls are
- * rounds. What one thread has counted may be published later by another one; but a round that ends
- * 3 after the one that a peer has read began after the peer had read it: the publication of the
- * first may have been under way, the second began before that publication. */
+ * grace periods. What one thread has counted may be published later by another one; but a period
+ * that ends 3 after the one that a peer has read began after the peer had read it: the publication
+ * of the first may have been under way, the second began before that publication. */
 void watch_cross_wait_publish(void);
 
 /* A stream's worker becomes idle, or the calling thread gives it a job. */

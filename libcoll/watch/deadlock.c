@@ -26,8 +26,8 @@
 /* Between a poll count and this many more polls lies one complete poll that began after the first
  * count was read. */
 #define POLLS_BETWEEN 2
-/* The same for the waits of processes, which count rounds of polls (cross_wait.h). */
-#define ROUNDS_BETWEEN 3
+/* The same for the waits of processes, which count grace periods (cross_wait.h). */
+#define GRACE_PERIODS_BETWEEN 3
 
 /* The rank's wait on this communicator, or `across` all communicators that of its process. NULL if
  * it does not wait, or its recorder is unknown. */
@@ -104,7 +104,7 @@ static int find_reachable(struct coll_comm *comm, bool across) {
 /* Whether every rank found is still in the same wait (*same) and has polled often enough since. */
 static bool have_polled(const comm_deadlock_t *deadlock, int count, bool *same) {
   bool polled = true;
-  uint64_t needed = deadlock->across ? ROUNDS_BETWEEN : POLLS_BETWEEN;
+  uint64_t needed = deadlock->across ? GRACE_PERIODS_BETWEEN : POLLS_BETWEEN;
   *same = true;
   for (int i = 0; i < count; i++) {
     const comm_snapshot_t *before = &deadlock->before[deadlock->order[i]];
