@@ -14,10 +14,10 @@
 #include "comm/plan_cache.h"
 #include "comm/states.h"
 #include "device/cuda/pointer.h"
-#include "gpurun/gpu.h"
 #include "lifetime/async.h"
 #include "lifetime/leave.h"
 #include "lifetime/load.h"
+#include "offload/gpu.h"
 #include "run/progress.h"
 #include "topo/fabric.h"
 #include "watch/dump.h"
@@ -94,7 +94,7 @@ coll_status_t coll_comm_set_progress(coll_comm_t comm, void (*callback)(void *co
 
 coll_status_t coll_comm_gpu_query(coll_comm_t comm) {
   COLL_TRY(api_check_outside(comm, "coll_comm_gpu_query"));
-  coll_status_t status = gpurun_query(comm);
+  coll_status_t status = offload_query(comm);
   return status == COLL_IN_PROGRESS ? status : api_record_result(comm, status);
 }
 

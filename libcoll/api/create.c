@@ -14,7 +14,7 @@
 #include "bootstrap/launch/launch.h"
 #include "calibrate/costs.h"
 #include "comm/algorithms.h"
-#include "gpurun/gpu.h"
+#include "offload/gpu.h"
 #include "run/combine.h"
 
 #define ID_MAGIC 0x6c6962636f6c6c69u
@@ -247,7 +247,7 @@ coll_status_t coll_comm_create_local_gpus(int size, const int devices[],
   comm_settings_t settings;
   COLL_TRY(check_devices(size, devices));
   COLL_TRY(create_local("coll_comm_create_local_gpus", size, config, &settings, comms));
-  coll_status_t status = gpurun_connect_created(comms, devices, (size_t)size, settings.timeout_ns);
+  coll_status_t status = offload_connect_created(comms, devices, (size_t)size, settings.timeout_ns);
   for (int i = 0; i < size && status != COLL_OK; i++) {
     lifetime_destroy(comms[i]);
     comms[i] = NULL;
@@ -299,7 +299,7 @@ static coll_status_t split(coll_comm_t comm, int color, int key, const coll_comm
   if (new_comm == NULL) {
     return base_fail(COLL_ERROR_INVALID, "coll_comm_split: new_comm is NULL");
   }
-  COLL_TRY(comm_settings_read_split(config, comm, gpurun_device(comm), &settings));
+  COLL_TRY(comm_settings_read_split(config, comm, offload_device(comm), &settings));
   if (api_group_is_open() || !settings.blocking) {
     return split_later(comm, color, key, &settings, new_comm);
   }

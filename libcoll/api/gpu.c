@@ -11,16 +11,16 @@
 #include "base/names.h"
 #include "device/cuda/pointer.h"
 #include "device/cuda/share.h"
-#include "gpurun/gpu.h"
+#include "offload/gpu.h"
 
 typedef struct gpu_stream {
   struct coll_stream base;
-  gpurun_stream_t on;
+  offload_stream_t on;
 } gpu_stream_t;
 
 base_handles_t api_gpu_streams = BASE_HANDLES(gpu_stream_t, "streams of GPUs");
 
-static const gpurun_stream_t *on_gpu(coll_stream_t stream) {
+static const offload_stream_t *on_gpu(coll_stream_t stream) {
   return &((const gpu_stream_t *)(const void *)stream)->on;
 }
 
@@ -106,7 +106,7 @@ static pthread_once_t own_once = PTHREAD_ONCE_INIT;
 static void make_own_streams(void) {
   for (int device = 0; device < OWN_STREAMS; device++) {
     api_stream_begin(&own_streams[device].base, API_STREAM_GPU);
-    own_streams[device].on = (gpurun_stream_t){.is_own = true, .device = device};
+    own_streams[device].on = (offload_stream_t){.is_own = true, .device = device};
   }
 }
 
@@ -135,9 +135,9 @@ static coll_status_t check_collective(const run_call_t *call) {
 static coll_status_t without_buffers(const run_call_t *call, coll_stream_t *stream) {
   bool is_barrier =
       call->kind == RUN_COLLECTIVE && comm_traits_of(call->shape).collective == COLL_BARRIER;
-  if (*stream != NULL || is_barrier || !gpurun_is_connected(call->comm)) return COLL_OK;
+  if (*stream != NULL || is_barrier || !offload_is_connected(call->comm)) return COLL_OK;
   COLL_TRY(check_collective(call));
-  return own_stream_of(gpurun_device(call->comm), stream);
+  return own_stream_of(offload_device(call->comm), stream);
 }
 
 coll_status_t api_gpu_resolve(const run_call_t *call, coll_stream_t *stream) {
@@ -158,15 +158,15 @@ coll_status_t api_gpu_resolve(const run_call_t *call, coll_stream_t *stream) {
 /* ---- calls ----------------------------------------------------------------------------------*/
 
 coll_status_t api_gpu_queue(const run_call_t calls[], const coll_stream_t streams[], size_t count,
-                            gpurun_stream_t on[]) {
+                            offload_stream_t on[]) {
   for (size_t i = 0; i < count; i++) on[i] = *on_gpu(streams[i]);
-  return gpurun_queue(calls, on, count);
+  return offload_queue(calls, on, count);
 }
 
 coll_status_t api_gpu_run(const run_call_t *call, coll_stream_t stream) {
-  gpurun_stream_t on;
+  offload_stream_t on;
   coll_status_t status = api_gpu_queue(call, &stream, 1, &on);
-  coll_status_t completed = gpurun_complete(call, &on, 1);
+  coll_status_t completed = offload_complete(call, &on, 1);
   return status == COLL_OK ? completed : status;
 }
 
@@ -218,14 +218,14 @@ coll_status_t coll_stream_from_cuda(void *cuda_stream, coll_stream_t *stream) {
       cuda_driver_check(driver, driver->cuCtxGetDevice(&device), "cuCtxGetDevice", CUDA_NO_DEVICE));
   COLL_TRY(check_contexts(driver, context, device, cuda_stream));
   COLL_TRY(base_handles_new(&api_gpu_streams, (void **)&made));
-  made->on = (gpurun_stream_t){.device = device, .stream = cuda_stream};
+  made->on = (offload_stream_t){.device = device, .stream = cuda_stream};
   api_stream_begin(&made->base, API_STREAM_GPU);
   *stream = &made->base;
   return COLL_OK;
 }
 
 static coll_status_t ask_driver(coll_stream_t stream, bool waits) {
-  const gpurun_stream_t *on = on_gpu(stream);
+  const offload_stream_t *on = on_gpu(stream);
   const cuda_driver_t *driver;
   COLL_TRY(cuda_driver_load(&driver));
   cuda_capture_mode_t mode;

@@ -5,7 +5,7 @@
 #define API_GPU_H
 
 #include "api/stream.h"
-#include "gpurun/gpu.h"
+#include "offload/gpu.h"
 
 /* The stream is a live one. */
 static inline bool api_stream_is_gpu(coll_stream_t stream) {
@@ -21,7 +21,7 @@ coll_status_t api_gpu_resolve(const run_call_t *call, coll_stream_t *stream);
  * failure, waits for those without a stream of the caller's. on: [count], filled in by the one for
  * the other. */
 coll_status_t api_gpu_queue(const run_call_t calls[], const coll_stream_t streams[], size_t count,
-                            gpurun_stream_t on[]);
+                            offload_stream_t on[]);
 /* One call: both. */
 coll_status_t api_gpu_run(const run_call_t *call, coll_stream_t stream);
 

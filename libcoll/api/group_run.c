@@ -280,7 +280,7 @@ static coll_status_t sort_kinds(api_group_t *group, size_t *gpu_calls) {
 }
 
 /* Queues the calls on GPUs, runs the others, and then waits, so that all progress together. */
-static coll_status_t launch_both(api_group_t *group, size_t gpu_calls, gpurun_stream_t on[]) {
+static coll_status_t launch_both(api_group_t *group, size_t gpu_calls, offload_stream_t on[]) {
   api_group_t rest = *group;
   coll_status_t first = api_gpu_queue(group->calls, group->streams, gpu_calls, on);
   rest.calls += gpu_calls;
@@ -289,13 +289,13 @@ static coll_status_t launch_both(api_group_t *group, size_t gpu_calls, gpurun_st
   rest.on_gpus = false;
   coll_status_t status = rest.count > 0 ? api_group_run(&rest) : COLL_OK;
   if (first == COLL_OK) first = status;
-  status = gpurun_complete(group->calls, on, gpu_calls);
+  status = offload_complete(group->calls, on, gpu_calls);
   return first == COLL_OK ? status : first;
 }
 
 static coll_status_t launch_on_gpus(api_group_t *group) {
   size_t gpu_calls = 0;
-  gpurun_stream_t *on = NULL;
+  offload_stream_t *on = NULL;
   coll_status_t status = sort_kinds(group, &gpu_calls);
   if (status == COLL_OK) {
     status = base_alloc(gpu_calls, sizeof *on, "calls on GPUs", (void **)&on);

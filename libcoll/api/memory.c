@@ -8,7 +8,7 @@
 #include "api/submit.h"
 #include "base/alloc.h"
 #include "device/cuda/allocations.h"
-#include "gpurun/window.h"
+#include "offload/window.h"
 #include "transport/memory.h"
 
 #define REGISTRATION 141 /* the number of its tag (base/fork.h) */
@@ -75,14 +75,14 @@ static coll_status_t check_window(coll_comm_t comm, const void *ptr, size_t byte
 coll_status_t coll_window_create(coll_comm_t comm, void *ptr, size_t bytes, coll_window_t *window) {
   COLL_TRY(api_check_outside(comm, "coll_window_create"));
   COLL_TRY(api_record_result(comm, check_window(comm, ptr, bytes, window)));
-  return api_record_result(comm, gpurun_window_create(comm, ptr, bytes, window));
+  return api_record_result(comm, offload_window_create(comm, ptr, bytes, window));
 }
 
 coll_status_t coll_window_destroy(coll_window_t window) {
   bool inherited;
   if (window == NULL) return COLL_OK;
-  COLL_TRY(gpurun_window_check(window, &inherited));
-  return inherited ? COLL_OK : gpurun_window_destroy(window);
+  COLL_TRY(offload_window_check(window, &inherited));
+  return inherited ? COLL_OK : offload_window_destroy(window);
 }
 
 coll_status_t coll_mem_deregister(coll_registration_t handle) {

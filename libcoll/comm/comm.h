@@ -199,7 +199,7 @@ typedef struct comm_premuls {
   int made; /* number of premul-sums ever created */
 } comm_premuls_t;
 
-/* Of gpurun/window.c; guarded by comm->lock. */
+/* Of offload/window.c; guarded by comm->lock. */
 typedef struct comm_windows {
   struct coll_window *first; /* owned: those not destroyed yet */
   uint64_t made;             /* number of windows ever begun */
@@ -248,7 +248,7 @@ struct coll_comm {
   comm_premuls_t premuls;
   comm_windows_t windows;
   comm_link_t link;
-  _Atomic(struct gpurun *) gpu; /* made when its ranks connect (gpurun/state.h); or NULL */
+  _Atomic(struct offload *) gpu; /* made when its ranks connect (offload/state.h); or NULL */
   struct lifetime_async *async; /* makes, splits or finalizes it, or has done so (lifetime/async.h);
                                    or NULL */
 };

@@ -22,12 +22,12 @@
 #include "comm/quiesce.h"
 #include "device/cuda/driver.h"
 #include "flight/process.h"
-#include "gpurun/gpu.h"
-#include "gpurun/window.h"
 #include "lifetime/access.h"
 #include "lifetime/cores.h"
 #include "lifetime/duplicate.h"
 #include "lifetime/placement.h"
+#include "offload/gpu.h"
+#include "offload/window.h"
 #include "run/progress.h"
 #include "topo/host.h"
 #include "topo/interfaces.h"
@@ -121,10 +121,10 @@ static coll_status_t assemble(transport_t *local, int cores, bool own_cores,
 void lifetime_destroy(struct coll_comm *comm) {
   comm_process_remove(comm);
   run_progress_set(comm, NULL, NULL);
-  gpurun_windows_free(comm);
+  offload_windows_free(comm);
   bool is_handle = comm_is_handle(comm);
   if (!is_handle) comm_set_state(comm, COMM_NONE);
-  gpurun_free(comm);
+  offload_free(comm);
   comm_plans_free(comm);
   comm_pairs_free(comm);
   topo_layout_free(comm->layout);
@@ -333,7 +333,7 @@ static coll_status_t complete(struct coll_comm *comm, const lifetime_record_t re
   lifetime_placement_report(comm);
   for (int i = 0; i < comm->size; i++) all_on_gpus = all_on_gpus && records[i].has_gpu;
   if (!all_on_gpus) return COLL_OK;
-  status = gpurun_connect_created(&comm, &settings->device, 1, settings->timeout_ns);
+  status = offload_connect_created(&comm, &settings->device, 1, settings->timeout_ns);
   if (status != COLL_OK) lifetime_destroy(comm);
   return status;
 }

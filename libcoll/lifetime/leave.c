@@ -4,7 +4,7 @@
  */
 #include "lifetime/leave.h"
 
-#include "gpurun/gpu.h"
+#include "offload/gpu.h"
 
 static bool is_pair(flight_call_t call) {
   return flight_call_words(call).verb == COLL_SENDRECV;
@@ -100,7 +100,7 @@ static coll_status_t end_working(struct coll_comm *comm) {
 }
 
 coll_status_t lifetime_leave(struct coll_comm *comm) {
-  COLL_TRY(gpurun_finish(comm));
+  COLL_TRY(offload_finish(comm));
   if (comm_is_usable(comm)) return end_working(comm);
   if (atomic_load_explicit(&comm->errors.failure_returned, memory_order_relaxed)) return COLL_OK;
   coll_status_t status = comm_fail_again(comm);

@@ -15,10 +15,10 @@
 #include "base/clock.h"
 #include "comm/algorithms.h"
 #include "comm/lock.h"
-#include "gpurun/gpu.h"
 #include "lifetime/access.h"
 #include "lifetime/create.h"
 #include "lifetime/placement.h"
+#include "offload/gpu.h"
 #include "run/allgather.h"
 
 #define CAUSE_NS 1000000000u /* how long to wait until the parent shows why a peer disconnected */
@@ -208,7 +208,7 @@ static coll_status_t complete(struct coll_comm *made, const struct coll_comm *pa
                               const comm_split_settings_t *settings, bool all_on_gpus) {
   lifetime_access_find(made, &parent->access);
   if (!all_on_gpus) return COLL_OK;
-  return gpurun_connect_created(&made, &settings->device, 1, settings->timeout_ns);
+  return offload_connect_created(&made, &settings->device, 1, settings->timeout_ns);
 }
 
 /* Whether this rank's color may have its settings: its ranks, whose settings agree, all find the

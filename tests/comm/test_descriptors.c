@@ -8,8 +8,8 @@
 
 #include "base/clock.h"
 #include "comm/lock.h"
-#include "gpurun/descriptors.h"
 #include "harness/party.h"
+#include "offload/descriptors.h"
 
 enum { RANKS_MAX = 4 };
 
@@ -38,7 +38,7 @@ static int require_numbers(const struct coll_comm *comm, const bool from[], cons
 }
 
 static void choose_all(const struct coll_comm *comm, bool peers[]) {
-  for (int peer = 0; peer < comm->size; peer++) peers[peer] = gpurun_descriptors_reach(comm, peer);
+  for (int peer = 0; peer < comm->size; peer++) peers[peer] = offload_descriptors_reach(comm, peer);
 }
 
 static int exchange_once(struct coll_comm *comm, uint64_t round) {
@@ -46,14 +46,14 @@ static int exchange_once(struct coll_comm *comm, uint64_t round) {
   int own, descriptors[RANKS_MAX];
   choose_all(comm, peers);
   PARTY_TRY(make_file(100 * round + (uint64_t)comm->rank, &own));
-  PARTY_OK(gpurun_descriptors_exchange(comm, peers, peers, round, own, descriptors));
+  PARTY_OK(offload_descriptors_exchange(comm, peers, peers, round, own, descriptors));
   close(own);
   return require_numbers(comm, peers, descriptors, 100 * round);
 }
 
 static int all_to_all(party_rank_t *self) {
   for (int peer = 0; peer < self->size; peer++) {
-    PARTY_REQUIRE(gpurun_descriptors_reach(self->comm, peer) == (peer != self->rank), "rank %d",
+    PARTY_REQUIRE(offload_descriptors_reach(self->comm, peer) == (peer != self->rank), "rank %d",
                   peer);
   }
   for (uint64_t round = 1; round <= 20; round++) {
@@ -74,7 +74,7 @@ static int some_to_some(party_rank_t *self) {
   for (int peer = 1; self->rank == 0 && peer < self->size; peer += 2) to[peer] = true;
   from[0] = self->rank % 2 == 1;
   if (self->rank == 0) PARTY_TRY(make_file(50, &own));
-  PARTY_OK(gpurun_descriptors_exchange(self->comm, to, from, 9, own, descriptors));
+  PARTY_OK(offload_descriptors_exchange(self->comm, to, from, 9, own, descriptors));
   if (own >= 0) close(own);
   PARTY_TRY(require_numbers(self->comm, from, descriptors, 50));
   PARTY_OK(coll_barrier(self->comm, NULL));
@@ -121,11 +121,11 @@ static int two_at_once(party_rank_t *self) {
     choose_all(comms[i], peers[i]);
     PARTY_TRY(make_file(10 + (uint64_t)comms[i]->rank, &own[i]));
     comm_lock_take(comms[i], comm_lock_ticket(comms[i]));
-    PARTY_OK(gpurun_descriptors_pass(comms[i], peers[i], 3, own[i]));
+    PARTY_OK(offload_descriptors_pass(comms[i], peers[i], 3, own[i]));
     close(own[i]);
   }
   for (int i = 0; i < 2; i++) {
-    PARTY_OK(gpurun_descriptors_receive(comms[i], peers[i], 3, descriptors));
+    PARTY_OK(offload_descriptors_receive(comms[i], peers[i], 3, descriptors));
     PARTY_TRY(require_numbers(comms[i], peers[i], descriptors, 10));
     comm_lock_release(comms[i]);
   }
@@ -147,17 +147,18 @@ static int one_dies(party_rank_t *self) {
   PARTY_OK(coll_barrier(self->comm, NULL));
   if (self->rank == 1) {
     comm_lock_take(self->comm, comm_lock_ticket(self->comm));
-    if (*passes) PARTY_OK(gpurun_descriptors_pass(self->comm, peers, 4, own));
+    if (*passes) PARTY_OK(offload_descriptors_pass(self->comm, peers, 4, own));
     raise(SIGKILL);
   }
   uint64_t begin_ns = base_clock_now_ns();
   if (*passes) {
     bool from[RANKS_MAX] = {false}, to[RANKS_MAX] = {false};
     from[1] = true;
-    PARTY_OK(gpurun_descriptors_exchange(self->comm, to, from, 4, -1, descriptors));
+    PARTY_OK(offload_descriptors_exchange(self->comm, to, from, 4, -1, descriptors));
     return require_numbers(self->comm, from, descriptors, 10);
   }
-  coll_status_t status = gpurun_descriptors_exchange(self->comm, peers, peers, 4, own, descriptors);
+  coll_status_t status =
+      offload_descriptors_exchange(self->comm, peers, peers, 4, own, descriptors);
   PARTY_REQUIRE(status == COLL_ERROR_RANK_LOST, "%s", coll_status_string(status));
   PARTY_REQUIRE(strstr(coll_last_error(NULL) + strlen("rank 0: "), "rank 1 (pid ") != NULL, "%s",
                 coll_last_error(NULL));
@@ -193,7 +194,7 @@ static int one_is_late(party_rank_t *self) {
   choose_all(limited, peers);
   PARTY_TRY(make_file(1, &own));
   if (self->rank == 0) {
-    coll_status_t status = gpurun_descriptors_exchange(limited, peers, peers, 5, own, descriptors);
+    coll_status_t status = offload_descriptors_exchange(limited, peers, peers, 5, own, descriptors);
     PARTY_REQUIRE(status == COLL_ERROR_TIMEOUT, "%s", coll_status_string(status));
     PARTY_REQUIRE(strstr(coll_last_error(NULL), "rank 1 (pid ") != NULL, "%s",
                   coll_last_error(NULL));

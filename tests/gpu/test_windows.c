@@ -6,8 +6,8 @@
 
 #include "device/cuda/driver.h"
 #include "gpu/standin/standin.h"
-#include "gpurun/window.h"
 #include "harness/party.h"
+#include "offload/window.h"
 
 #include <criterion/criterion.h>
 
@@ -100,17 +100,17 @@ static int use_window(party_rank_t *self, const memory_t *memory) {
   PARTY_OK(coll_window_create(self->comm, ptr, BYTES - 2 * skipped, &window));
   PARTY_REQUIRE(window->device == self->rank % GPUS, "of GPU %d", window->device);
   PARTY_REQUIRE(window->parts[self->rank] == ptr, "its own part is elsewhere");
-  PARTY_REQUIRE(gpurun_window_find(self->comm, ptr + 100, 8, &offset) == window && offset == 100,
+  PARTY_REQUIRE(offload_window_find(self->comm, ptr + 100, 8, &offset) == window && offset == 100,
                 "it is not found");
-  PARTY_REQUIRE(gpurun_window_find(self->comm, ptr - 1, 8, &offset) == NULL, "before the window");
-  PARTY_REQUIRE(gpurun_window_find(self->comm, ptr, window->bytes + 1, &offset) == NULL,
+  PARTY_REQUIRE(offload_window_find(self->comm, ptr - 1, 8, &offset) == NULL, "before the window");
+  PARTY_REQUIRE(offload_window_find(self->comm, ptr, window->bytes + 1, &offset) == NULL,
                 "behind it");
   write_words(window, self->rank);
   PARTY_OK(coll_barrier(self->comm, NULL));
   for (int rank = 0; rank < self->size; rank++) PARTY_TRY(require_words(window, rank));
   PARTY_OK(coll_barrier(self->comm, NULL));
   PARTY_OK(coll_window_destroy(window));
-  PARTY_REQUIRE(gpurun_window_find(self->comm, ptr, 8, &offset) == NULL, "it is still there");
+  PARTY_REQUIRE(offload_window_find(self->comm, ptr, 8, &offset) == NULL, "it is still there");
   return 0;
 }
 

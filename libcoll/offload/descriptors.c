@@ -2,7 +2,7 @@
  * What a peer passed before it died or left still arrives. So, as in watch.c, a peer counts as lost
  * when it was found lost twice, with a poll in between.
  */
-#include "gpurun/descriptors.h"
+#include "offload/descriptors.h"
 
 #include <unistd.h>
 
@@ -67,7 +67,7 @@ static coll_status_t check(wait_t *wait, int peer, const char *what, bool *gone)
   return comm_fail(comm, fail_late(wait, peer, what), peer);
 }
 
-bool gpurun_descriptors_reach(const struct coll_comm *comm, int peer) {
+bool offload_descriptors_reach(const struct coll_comm *comm, int peer) {
   return peer != comm->rank && comm->world.views[peer].buffers[PLAN_SCRATCH] != NULL;
 }
 
@@ -86,8 +86,8 @@ static coll_status_t pass_to(struct coll_comm *comm, int peer, uint64_t tag, int
   }
 }
 
-coll_status_t gpurun_descriptors_pass(struct coll_comm *comm, const bool to[], uint64_t tag,
-                                      int descriptor) {
+coll_status_t offload_descriptors_pass(struct coll_comm *comm, const bool to[], uint64_t tag,
+                                       int descriptor) {
   for (int peer = 0; peer < comm->size; peer++) {
     if (to[peer]) COLL_TRY(pass_to(comm, peer, tag, descriptor));
   }
@@ -151,21 +151,21 @@ static void close_all(int descriptors[], int size) {
   }
 }
 
-coll_status_t gpurun_descriptors_receive(struct coll_comm *comm, const bool from[], uint64_t tag,
-                                         int descriptors[]) {
+coll_status_t offload_descriptors_receive(struct coll_comm *comm, const bool from[], uint64_t tag,
+                                          int descriptors[]) {
   for (int peer = 0; peer < comm->size; peer++) descriptors[peer] = -1;
   coll_status_t status = receive(comm, from, tag, descriptors);
   if (status != COLL_OK) close_all(descriptors, comm->size);
   return status;
 }
 
-coll_status_t gpurun_descriptors_exchange(struct coll_comm *comm, const bool to[],
-                                          const bool from[], uint64_t tag, int descriptor,
-                                          int descriptors[]) {
+coll_status_t offload_descriptors_exchange(struct coll_comm *comm, const bool to[],
+                                           const bool from[], uint64_t tag, int descriptor,
+                                           int descriptors[]) {
   for (int peer = 0; peer < comm->size; peer++) descriptors[peer] = -1;
   comm_lock_take(comm, comm_lock_ticket(comm));
-  coll_status_t status = gpurun_descriptors_pass(comm, to, tag, descriptor);
-  if (status == COLL_OK) status = gpurun_descriptors_receive(comm, from, tag, descriptors);
+  coll_status_t status = offload_descriptors_pass(comm, to, tag, descriptor);
+  if (status == COLL_OK) status = offload_descriptors_receive(comm, from, tag, descriptors);
   comm_lock_release(comm);
   return status;
 }

@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/names.h"
-#include "gpurun/proxy_state.h"
+#include "offload/proxy_state.h"
 
 #define WINDOW_BYTES_MAX ((size_t)1 << 20)
 
@@ -24,7 +24,7 @@ typedef struct part {
 } part_t;
 
 typedef struct exchange {
-  gpurun_proxy_t *proxy;
+  offload_proxy_t *proxy;
   const gpu_transfer_t *transfers;
   size_t count;
   size_t window; /* bytes; SIZE_MAX: messages are whole */
@@ -89,7 +89,7 @@ static void *user_address(const part_t *part) {
   return (char *)part->transfer->address + part->offset;
 }
 
-static run_call_t make_call(gpurun_proxy_t *proxy, const part_t *part, const proxy_slot_t *slot) {
+static run_call_t make_call(offload_proxy_t *proxy, const part_t *part, const proxy_slot_t *slot) {
   const gpu_transfer_t *transfer = part->transfer;
   const comm_traits_t traits = {
       .collective = COLL_SENDRECV, .dtype = COLL_UINT8, .root = transfer->peer};
@@ -152,7 +152,7 @@ static coll_status_t queue_steps(exchange_t *exchange, size_t lanes[], cuda_stre
   return status;
 }
 
-static coll_status_t queue(gpurun_proxy_t *proxy, const gpu_transfer_t transfers[], size_t count,
+static coll_status_t queue(offload_proxy_t *proxy, const gpu_transfer_t transfers[], size_t count,
                            size_t window, cuda_stream_t stream) {
   exchange_t exchange = {.proxy = proxy, .transfers = transfers, .count = count, .window = window};
   size_t *lanes;
@@ -167,14 +167,14 @@ static coll_status_t queue(gpurun_proxy_t *proxy, const gpu_transfer_t transfers
 }
 
 /* The next transfer of that direction within this rank, from index i on; `count`: there is none. */
-static size_t next_own(const gpurun_proxy_t *proxy, const gpu_transfer_t transfers[], size_t count,
+static size_t next_own(const offload_proxy_t *proxy, const gpu_transfer_t transfers[], size_t count,
                        bool sends, size_t i) {
   while (i < count && (transfers[i].peer != proxy->comm->rank || transfers[i].sends != sends)) i++;
   return i;
 }
 
 /* Else the rank would wait for itself. */
-static coll_status_t check_own(const gpurun_proxy_t *proxy, const gpu_transfer_t transfers[],
+static coll_status_t check_own(const offload_proxy_t *proxy, const gpu_transfer_t transfers[],
                                size_t count) {
   size_t send = next_own(proxy, transfers, count, true, 0);
   size_t recv = next_own(proxy, transfers, count, false, 0);
@@ -188,8 +188,8 @@ static coll_status_t check_own(const gpurun_proxy_t *proxy, const gpu_transfer_t
                    proxy->comm->rank);
 }
 
-coll_status_t gpurun_proxy_exchange(gpurun_proxy_t *proxy, const gpu_transfer_t transfers[],
-                                    size_t count, cuda_stream_t stream) {
+coll_status_t offload_proxy_exchange(offload_proxy_t *proxy, const gpu_transfer_t transfers[],
+                                     size_t count, cuda_stream_t stream) {
   COLL_TRY(check_own(proxy, transfers, count));
   return queue(proxy, transfers, count, SIZE_MAX, stream);
 }
@@ -212,7 +212,8 @@ static size_t list_blocks(const run_call_t *call, gpu_transfer_t transfers[]) {
   return count;
 }
 
-coll_status_t proxy_alltoallv(gpurun_proxy_t *proxy, const run_call_t *call, cuda_stream_t stream) {
+coll_status_t proxy_alltoallv(offload_proxy_t *proxy, const run_call_t *call,
+                              cuda_stream_t stream) {
   gpu_transfer_t *transfers;
   COLL_TRY(base_alloc(2 * (size_t)proxy->comm->size, sizeof *transfers, "blocks of alltoallv",
                       (void **)&transfers));

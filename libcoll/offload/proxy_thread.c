@@ -9,12 +9,12 @@
 #include "base/alloc.h"
 #include "comm/lock.h"
 #include "comm/plan_cache.h"
-#include "gpurun/proxy_state.h"
+#include "offload/proxy_state.h"
 #include "run/batch.h"
 
 /* ---- jobs ------------------------------------------------------------------------------------*/
 
-coll_status_t proxy_job_create(gpurun_proxy_t *proxy, const proxy_slot_t *slot, size_t count,
+coll_status_t proxy_job_create(offload_proxy_t *proxy, const proxy_slot_t *slot, size_t count,
                                proxy_job_t **job) {
   proxy_job_t *made;
   COLL_TRY(base_alloc(1, sizeof *made + count * sizeof made->calls[0], "a call of a proxy",
@@ -33,7 +33,7 @@ coll_status_t proxy_job_create(gpurun_proxy_t *proxy, const proxy_slot_t *slot, 
 }
 
 void proxy_job_free(proxy_job_t *job) {
-  gpurun_proxy_t *proxy = job->proxy;
+  offload_proxy_t *proxy = job->proxy;
   pthread_mutex_lock(&proxy->lock);
   if (job->before != NULL) job->before->after = job->after;
   if (job->before == NULL) proxy->jobs = job->after;
@@ -45,7 +45,7 @@ void proxy_job_free(proxy_job_t *job) {
 /* The stream waits for the word behind this function, so that it is set back in time. */
 void proxy_job_post(void *argument) {
   proxy_job_t *job = argument;
-  gpurun_proxy_t *proxy = job->proxy;
+  offload_proxy_t *proxy = job->proxy;
   __atomic_store_n(job->done, 0, __ATOMIC_RELAXED);
   pthread_mutex_lock(&proxy->lock);
   if (job->is_queued) {
@@ -61,7 +61,7 @@ void proxy_job_post(void *argument) {
 }
 
 /* NULL: the proxy is closed. */
-static proxy_job_t *take_job(gpurun_proxy_t *proxy) {
+static proxy_job_t *take_job(offload_proxy_t *proxy) {
   pthread_mutex_lock(&proxy->lock);
   while (proxy->first == NULL && !proxy->is_closing) {
     pthread_cond_wait(&proxy->changed, &proxy->lock);
@@ -79,7 +79,7 @@ static proxy_job_t *take_job(gpurun_proxy_t *proxy) {
 
 /* release: what the call has stored to the slot. The graph of a captured job may post it again at
  * once. */
-static void complete(gpurun_proxy_t *proxy, proxy_job_t *job) {
+static void complete(offload_proxy_t *proxy, proxy_job_t *job) {
   uint32_t *done = job->done;
   if (!job->is_captured) proxy_job_free(job);
   pthread_mutex_lock(&proxy->lock);
@@ -122,7 +122,7 @@ static coll_status_t run_calls(const proxy_job_t *job) {
 /* Ends the user's communicator for the reason of this thread's last error. A thread may hold its
  * lock for long, in a call on the host; then it learns only what other ranks do too. No call has
  * returned the failure yet. */
-static void fail_comm(gpurun_proxy_t *proxy, coll_status_t status) {
+static void fail_comm(offload_proxy_t *proxy, coll_status_t status) {
   struct coll_comm *comm = proxy->comm, *host = proxy->host;
   transport_reason_t reason = {.failed_rank = comm->rank, .status = status};
   snprintf(reason.text, sizeof reason.text, "%s", base_last_error());
@@ -138,7 +138,7 @@ static void fail_comm(gpurun_proxy_t *proxy, coll_status_t status) {
   }
 }
 
-static void run_job(gpurun_proxy_t *proxy, proxy_job_t *job) {
+static void run_job(offload_proxy_t *proxy, proxy_job_t *job) {
   take_settings(proxy->host, job);
   coll_status_t status = run_calls(job);
   if (status != COLL_OK) fail_comm(proxy, status);
@@ -147,7 +147,7 @@ static void run_job(gpurun_proxy_t *proxy, proxy_job_t *job) {
 
 /* ---- the thread ------------------------------------------------------------------------------*/
 
-static void note_connected(gpurun_proxy_t *proxy, coll_status_t status) {
+static void note_connected(offload_proxy_t *proxy, coll_status_t status) {
   pthread_mutex_lock(&proxy->lock);
   proxy->is_connected = true;
   proxy->status = status;
@@ -157,7 +157,7 @@ static void note_connected(gpurun_proxy_t *proxy, coll_status_t status) {
 }
 
 void *proxy_run(void *argument) {
-  gpurun_proxy_t *proxy = argument;
+  offload_proxy_t *proxy = argument;
   coll_status_t status = proxy->comm->lifetime->duplicate(proxy->comm, &proxy->host);
   note_connected(proxy, status);
   if (status != COLL_OK) return NULL;

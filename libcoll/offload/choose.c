@@ -8,9 +8,9 @@
 
 #include "base/alloc.h"
 #include "comm/plan_cache.h"
-#include "gpurun/state.h"
+#include "offload/state.h"
 
-static coll_status_t make_profiles(struct coll_comm *comm, gpurun_t *gpu,
+static coll_status_t make_profiles(struct coll_comm *comm, offload_t *gpu,
                                    coll_collective_t collective) {
   tune_profile_t *profiles = NULL;
   int count = 0;
@@ -45,13 +45,13 @@ static bool is_unprofiled(const plan_t *plan, const tune_profile_t *profile) {
 
 /* The program of the plan. *possible: the engine can run it. */
 static coll_status_t find_program(struct coll_comm *comm, const tune_profile_t *profile,
-                                  const comm_traits_t *traits, gpurun_choice_t *choice,
+                                  const comm_traits_t *traits, offload_choice_t *choice,
                                   bool *possible) {
   const comm_plan_t *plan;
   COLL_TRY(comm_plan_get(comm, profile->algo, traits->root, traits->in_place, &plan));
   *possible = !plan->plan->multicast && !is_unprofiled(plan->plan, profile);
   if (!*possible) return COLL_OK;
-  coll_status_t status = cuda_end_program(gpurun_of(comm)->end, plan->plan, &choice->program);
+  coll_status_t status = cuda_end_program(offload_of(comm)->end, plan->plan, &choice->program);
   *possible = status == COLL_OK;
   if (*possible) comm->plans.used[traits->collective] = profile->algo;
   for (int i = 0; i < 2; i++) choice->reaches[i] = profile->reaches[i];
@@ -67,9 +67,9 @@ static coll_status_t fail_none(const struct coll_comm *comm, coll_collective_t c
 /* Tries the algorithms in the order of their estimated times. */
 static coll_status_t try_all(struct coll_comm *comm, const comm_traits_t *traits,
                              const tune_call_t *call, const bool in_window[2],
-                             tune_estimate_t estimates[], gpurun_choice_t *choice,
+                             tune_estimate_t estimates[], offload_choice_t *choice,
                              uint8_t *chosen) {
-  const gpurun_t *gpu = gpurun_of(comm);
+  const offload_t *gpu = offload_of(comm);
   const tune_profile_t *profiles = gpu->profiles[traits->collective];
   int count = gpu->profile_count[traits->collective];
   for (int i = 0; i < count; i++) {
@@ -97,8 +97,8 @@ static tune_order_t order_of(const struct coll_comm *comm, const comm_traits_t *
 }
 
 static coll_status_t tune(struct coll_comm *comm, const comm_traits_t *traits, size_t bytes,
-                          const bool in_window[2], gpurun_choice_t *choice) {
-  gpurun_t *gpu = gpurun_of(comm);
+                          const bool in_window[2], offload_choice_t *choice) {
+  offload_t *gpu = offload_of(comm);
   int class = tune_class_of(bytes), windows = (in_window[0] ? 1 : 0) | (in_window[1] ? 2 : 0);
   size_t element_bytes = base_dtype_bytes(traits->dtype);
   const tune_call_t call = {.collective = traits->collective,
@@ -126,7 +126,7 @@ static coll_status_t tune(struct coll_comm *comm, const comm_traits_t *traits, s
   return status;
 }
 
-static const tune_profile_t *find_profile(const gpurun_t *gpu, coll_collective_t collective,
+static const tune_profile_t *find_profile(const offload_t *gpu, coll_collective_t collective,
                                           const char *name) {
   int i = 0;
   while (strcmp(gpu->profiles[collective][i].algo->name, name) != 0) i++;
@@ -136,13 +136,14 @@ static const tune_profile_t *find_profile(const gpurun_t *gpu, coll_collective_t
 /* *possible: the forced algorithm supports the call. Its profile is that of another root, but no
  * algorithm accesses other buffers of peers with another. */
 static coll_status_t find_forced(struct coll_comm *comm, const comm_traits_t *traits,
-                                 const bool in_window[2], gpurun_choice_t *choice, bool *possible) {
+                                 const bool in_window[2], offload_choice_t *choice,
+                                 bool *possible) {
   const char *forced = comm->plans.forced[traits->collective];
   const algo_t *algo;
   *possible = false;
   if (forced == NULL) return COLL_OK;
   COLL_TRY(algo_find(traits->collective, forced, &algo));
-  const tune_profile_t *profile = find_profile(gpurun_of(comm), traits->collective, algo->name);
+  const tune_profile_t *profile = find_profile(offload_of(comm), traits->collective, algo->name);
   const plan_shape_t shape = {.collective = traits->collective,
                               .size = comm->size,
                               .root = traits->root,
@@ -154,10 +155,10 @@ static coll_status_t find_forced(struct coll_comm *comm, const comm_traits_t *tr
   return *possible ? find_program(comm, profile, traits, choice, possible) : COLL_OK;
 }
 
-coll_status_t gpurun_choose(struct coll_comm *comm, const comm_traits_t *traits, size_t bytes,
-                            const bool in_window[2], gpurun_choice_t *choice) {
+coll_status_t offload_choose(struct coll_comm *comm, const comm_traits_t *traits, size_t bytes,
+                             const bool in_window[2], offload_choice_t *choice) {
   bool possible;
-  COLL_TRY(make_profiles(comm, gpurun_of(comm), traits->collective));
+  COLL_TRY(make_profiles(comm, offload_of(comm), traits->collective));
   COLL_TRY(find_forced(comm, traits, in_window, choice, &possible));
   return possible ? COLL_OK : tune(comm, traits, bytes, in_window, choice);
 }

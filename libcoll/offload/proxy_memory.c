@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "gpurun/proxy_state.h"
+#include "offload/proxy_state.h"
 #include "transport/memory.h"
 
 #define PAGE_BYTES 4096
@@ -15,7 +15,7 @@
 _Static_assert((PROXY_SLOTS + 1) * WORD_STRIDE <= PAGE_BYTES, "the words are in a page");
 
 /* Puts a block in front of the list. On failure it may be there, unpinned. */
-static coll_status_t add_block(gpurun_proxy_t *proxy, size_t bytes) {
+static coll_status_t add_block(offload_proxy_t *proxy, size_t bytes) {
   proxy_block_t *block;
   COLL_TRY(base_alloc(1, sizeof *block, "pinned memory", (void **)&block));
   block->bytes = bytes;
@@ -37,7 +37,7 @@ static void set_word(proxy_slot_t *slot, char *memory, cuda_ptr_t address, size_
   slot->done_address = address + index * WORD_STRIDE;
 }
 
-coll_status_t proxy_memory_init(gpurun_proxy_t *proxy) {
+coll_status_t proxy_memory_init(offload_proxy_t *proxy) {
   cuda_ptr_t address = 0;
   COLL_TRY(add_block(proxy, PAGE_BYTES + 2 * PROXY_SLOTS * PROXY_SLOT_BYTES));
   char *memory = proxy->blocks->memory;
@@ -52,14 +52,14 @@ coll_status_t proxy_memory_init(gpurun_proxy_t *proxy) {
   return COLL_OK;
 }
 
-void proxy_memory_unpin(gpurun_proxy_t *proxy) {
+void proxy_memory_unpin(offload_proxy_t *proxy) {
   for (proxy_block_t *block = proxy->blocks; block != NULL; block = block->next) {
     if (block->is_pinned) (void)proxy->driver->cuMemHostUnregister(block->memory);
     block->is_pinned = false;
   }
 }
 
-void proxy_memory_free(gpurun_proxy_t *proxy) {
+void proxy_memory_free(offload_proxy_t *proxy) {
   while (proxy->blocks != NULL) {
     proxy_block_t *block = proxy->blocks;
     proxy->blocks = block->next;
@@ -70,7 +70,7 @@ void proxy_memory_free(gpurun_proxy_t *proxy) {
 
 /* Earlier calls may still use what there was, so it is freed with the proxy. Sizes at least double,
  * so it is less than what there is. */
-coll_status_t proxy_memory_find(gpurun_proxy_t *proxy, size_t in_bytes, size_t out_bytes,
+coll_status_t proxy_memory_find(offload_proxy_t *proxy, size_t in_bytes, size_t out_bytes,
                                 const proxy_slot_t **slot) {
   size_t in = base_round_up(in_bytes, PAGE_BYTES),
          bytes = in + base_round_up(out_bytes, PAGE_BYTES);

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "flight/process.h"
 #include "flight/text.h"
-#include "gpurun/state.h"
+#include "offload/state.h"
 
 #define SLICE_NS_MAX UINT64_C(1000000000)
 #define LOOK_NS \
@@ -23,12 +23,12 @@
 
 /* ---- calls that were launched ---------------------------------------------------------------*/
 
-void gpurun_note_launch(gpurun_t *gpu, uint64_t number, cuda_stream_t stream) {
+void offload_note_launch(offload_t *gpu, uint64_t number, cuda_stream_t stream) {
   if (cuda_end_has_captured(gpu->end)) {
     atomic_store_explicit(&gpu->has_graphs, true, memory_order_relaxed);
   }
   uint64_t count = gpu->launched++;
-  gpurun_launch_t *launch = &gpu->launches[count % GPURUN_LAUNCHES];
+  offload_launch_t *launch = &gpu->launches[count % OFFLOAD_LAUNCHES];
   atomic_store_explicit(&launch->sequence, 0, memory_order_relaxed);
   /* release: a reader that sees one of these sees that the entry is being written */
   atomic_store_explicit(&launch->number, number, memory_order_release);
@@ -46,8 +46,8 @@ typedef struct running {
 
 /* The launch of the collective that the kernel counts as `index`. False: not known, as if graphs
  * have been captured, whose launches only the kernel counts. */
-static bool find_launch(const gpurun_t *gpu, uint64_t index, running_t *found) {
-  const gpurun_launch_t *launch = &gpu->launches[index % GPURUN_LAUNCHES];
+static bool find_launch(const offload_t *gpu, uint64_t index, running_t *found) {
+  const offload_launch_t *launch = &gpu->launches[index % OFFLOAD_LAUNCHES];
   flight_past_t past;
   if (atomic_load_explicit(&gpu->has_graphs, memory_order_relaxed)) return false;
   if (atomic_load_explicit(&launch->sequence, memory_order_acquire) != index + 1) return false;
@@ -61,7 +61,7 @@ static bool find_launch(const gpurun_t *gpu, uint64_t index, running_t *found) {
   return true;
 }
 
-static running_t running_call(const gpurun_t *gpu, const cuda_progress_t *progress) {
+static running_t running_call(const offload_t *gpu, const cuda_progress_t *progress) {
   const flight_words_t group = {.verb = FLIGHT_GPU_GROUP, .op = FLIGHT_OP_NONE, .on_gpu = true};
   running_t running = {.call = flight_call_make(&group), .number = progress->begun};
   if (!progress->is_collective) return running;
@@ -79,12 +79,12 @@ static void add_call(flight_text_t *to, uint64_t number, flight_call_t call) {
   flight_text_add(to, "%llu, %s", (unsigned long long)number, text);
 }
 
-static bool is_of_copies(const gpurun_t *gpu) {
+static bool is_of_copies(const offload_t *gpu) {
   const char *unused;
   return cuda_end_engine(gpu->end, &unused) == CUDA_ENGINE_COPY;
 }
 
-static void add_running(flight_text_t *to, const gpurun_t *gpu, const running_t *running) {
+static void add_running(flight_text_t *to, const offload_t *gpu, const running_t *running) {
   char text[FLIGHT_TEXT_BYTES];
   if (running->is_launched) {
     flight_text_add(to, "call ");
@@ -154,7 +154,7 @@ static void add_peer(flight_text_t *to, const struct coll_comm *comm, int peer,
 }
 
 /* Where a stream's launch may be held up by one of another rank that waits for it. */
-static void add_queues(flight_text_t *to, const gpurun_t *gpu) {
+static void add_queues(flight_text_t *to, const offload_t *gpu) {
   const char *queues = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
   if (cuda_end_sharing(gpu->end) == 1 || queues != NULL) return;
   flight_text_add(to,
@@ -163,7 +163,7 @@ static void add_queues(flight_text_t *to, const gpurun_t *gpu) {
                   cuda_end_sharing(gpu->end));
 }
 
-void gpurun_describe_wait(const gpurun_t *gpu, uint64_t waited_ns, char *text, size_t bytes) {
+void offload_describe_wait(const offload_t *gpu, uint64_t waited_ns, char *text, size_t bytes) {
   const struct coll_comm *comm = gpu->comm;
   uint64_t words[SET_WORDS];
   base_ranks_t peers = {comm->size, words};
@@ -192,7 +192,7 @@ void gpurun_describe_wait(const gpurun_t *gpu, uint64_t waited_ns, char *text, s
 /* ---- reports --------------------------------------------------------------------------------*/
 
 /* Whether a lower rank of the host waits in the same collective, or another one has reported it. */
-static bool is_reported(const gpurun_t *gpu, const running_t *running) {
+static bool is_reported(const offload_t *gpu, const running_t *running) {
   struct coll_comm *comm = gpu->comm;
   if (!flight_is_collective(running->call)) return false;
   for (int rank = 0; rank < comm->size; rank++) {
@@ -216,7 +216,7 @@ static bool is_reported(const gpurun_t *gpu, const running_t *running) {
 }
 
 /* In one write, as other ranks may write to standard error at the same time. */
-static void report(gpurun_t *gpu, const running_t *running) {
+static void report(offload_t *gpu, const running_t *running) {
   flight_recorder_t *own = gpu->comm->local->flight;
   char line[REPORT_BYTES + 16], sentence[REPORT_BYTES];
   if (is_reported(gpu, running)) return;
@@ -225,7 +225,7 @@ static void report(gpurun_t *gpu, const running_t *running) {
   atomic_store_explicit(&own->reported_what, running->call.what, memory_order_release);
   /* release: a reader that sees the count sees the call */
   atomic_fetch_add_explicit(&own->reports, 1, memory_order_release);
-  gpurun_describe_wait(gpu, gpu->waited_ns, sentence, sizeof sentence);
+  offload_describe_wait(gpu, gpu->waited_ns, sentence, sizeof sentence);
   int length = snprintf(line, sizeof line, "libcoll: %s\n", sentence);
   for (const char *from = line; length > 0;) {
     ssize_t written = write(STDERR_FILENO, from, (size_t)length);
@@ -237,7 +237,7 @@ static void report(gpurun_t *gpu, const running_t *running) {
 }
 
 /* Since when this kernel has been seen running. */
-static void measure(gpurun_t *gpu, uint64_t begun) {
+static void measure(offload_t *gpu, uint64_t begun) {
   uint64_t now_ns = base_clock_now_ns(), slice_ns = now_ns - gpu->seen_ns;
   if (gpu->seen_begun != begun) {
     gpu->seen_begun = begun;
@@ -248,7 +248,7 @@ static void measure(gpurun_t *gpu, uint64_t begun) {
   gpu->seen_ns = now_ns;
 }
 
-void gpurun_show_wait(gpurun_t *gpu) {
+void offload_show_wait(offload_t *gpu) {
   struct coll_comm *comm = gpu->comm;
   flight_recorder_t *own = comm->local->flight;
   uint64_t words[SET_WORDS];

@@ -1,5 +1,5 @@
 /* The beginning and the end of a proxy. */
-#include "gpurun/proxy.h"
+#include "offload/proxy.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -12,15 +12,15 @@
 #include "base/clock.h"
 #include "base/deadline.h"
 #include "comm/lock.h"
-#include "gpurun/descriptors.h"
-#include "gpurun/proxy_state.h"
+#include "offload/descriptors.h"
+#include "offload/proxy_state.h"
 
 #define POLL_NS 50000u
 #define CANCEL_NS 10000000u /* between two looks whether the creation was cancelled */
 
-bool gpurun_proxy_serves(const struct coll_comm *comm) {
+bool offload_proxy_serves(const struct coll_comm *comm) {
   for (int peer = 0; peer < comm->size; peer++) {
-    if (peer != comm->rank && !gpurun_descriptors_reach(comm, peer)) return true;
+    if (peer != comm->rank && !offload_descriptors_reach(comm, peer)) return true;
   }
   return false;
 }
@@ -33,7 +33,7 @@ static const char *why_no_direct(void) {
   return "GPUDirect RDMA is not supported yet";
 }
 
-static void report(const gpurun_proxy_t *proxy) {
+static void report(const offload_proxy_t *proxy) {
   const struct coll_comm *comm = proxy->comm;
   if (!comm->access.reports || comm->rank != 0) return;
   fprintf(stderr,
@@ -43,7 +43,7 @@ static void report(const gpurun_proxy_t *proxy) {
           why_no_direct());
 }
 
-static coll_status_t build(gpurun_proxy_t *proxy) {
+static coll_status_t build(offload_proxy_t *proxy) {
   cuda_capture_mode_t mode;
   cuda_context_t context;
   COLL_TRY(PROXY_CALL(proxy, cuDevicePrimaryCtxRetain, &context, proxy->device));
@@ -55,8 +55,8 @@ static coll_status_t build(gpurun_proxy_t *proxy) {
   return status;
 }
 
-coll_status_t gpurun_proxy_create(struct gpurun *gpu) {
-  gpurun_proxy_t *made;
+coll_status_t offload_proxy_create(struct offload *gpu) {
+  offload_proxy_t *made;
   COLL_TRY(cuda_driver_check_device(gpu->driver, gpu->device));
   COLL_TRY(base_alloc(1, sizeof *made, "a proxy", (void **)&made));
   made->gpu = gpu;
@@ -68,14 +68,14 @@ coll_status_t gpurun_proxy_create(struct gpurun *gpu) {
   base_deadline_condition(&made->changed);
   coll_status_t status = build(made);
   if (status != COLL_OK) {
-    gpurun_proxy_free(made);
+    offload_proxy_free(made);
     return status;
   }
   gpu->proxy = made;
   return COLL_OK;
 }
 
-coll_status_t gpurun_proxy_start(gpurun_proxy_t *proxy) {
+coll_status_t offload_proxy_start(offload_proxy_t *proxy) {
   int error = pthread_create(&proxy->thread, NULL, proxy_run, proxy);
   proxy->has_thread = error == 0;
   if (error == 0) return COLL_OK;
@@ -86,7 +86,7 @@ coll_status_t gpurun_proxy_start(gpurun_proxy_t *proxy) {
 }
 
 /* Cancelling concerns the thread that creates the communicator, so it is this one that looks. */
-coll_status_t gpurun_proxy_await(gpurun_proxy_t *proxy) {
+coll_status_t offload_proxy_await(offload_proxy_t *proxy) {
   bool is_cancelled = false;
   pthread_mutex_lock(&proxy->lock);
   while (!proxy->is_connected) {
@@ -104,7 +104,7 @@ coll_status_t gpurun_proxy_await(gpurun_proxy_t *proxy) {
 
 /* ---- the end ---------------------------------------------------------------------------------*/
 
-void gpurun_proxy_abort(gpurun_proxy_t *proxy) {
+void offload_proxy_abort(offload_proxy_t *proxy) {
   struct coll_comm *comm = proxy->comm, *host = proxy->host;
   transport_reason_t reason;
   if (host == NULL || !comm->local->ops->aborted(comm->local, &reason)) return;
@@ -112,22 +112,22 @@ void gpurun_proxy_abort(gpurun_proxy_t *proxy) {
   host->local->ops->abort(host->local, &reason);
 }
 
-bool gpurun_proxy_has_jobs(gpurun_proxy_t *proxy) {
+bool offload_proxy_has_jobs(offload_proxy_t *proxy) {
   pthread_mutex_lock(&proxy->lock);
   bool has = proxy->first != NULL || proxy->is_busy;
   pthread_mutex_unlock(&proxy->lock);
   return has;
 }
 
-coll_status_t gpurun_proxy_query(const gpurun_proxy_t *proxy) {
-  return proxy->has_last ? gpurun_proxy_query_event(proxy, proxy->last) : COLL_OK;
+coll_status_t offload_proxy_query(const offload_proxy_t *proxy) {
+  return proxy->has_last ? offload_proxy_query_event(proxy, proxy->last) : COLL_OK;
 }
 
-cuda_event_t gpurun_proxy_last(const gpurun_proxy_t *proxy) {
+cuda_event_t offload_proxy_last(const offload_proxy_t *proxy) {
   return proxy->has_last ? proxy->last : NULL;
 }
 
-coll_status_t gpurun_proxy_query_event(const gpurun_proxy_t *proxy, cuda_event_t event) {
+coll_status_t offload_proxy_query_event(const offload_proxy_t *proxy, cuda_event_t event) {
   cuda_capture_mode_t mode;
   COLL_TRY(proxy_enter(proxy, &mode));
   cuda_result_t result = proxy->driver->cuEventQuery(event);
@@ -136,13 +136,14 @@ coll_status_t gpurun_proxy_query_event(const gpurun_proxy_t *proxy, cuda_event_t
   return cuda_driver_check(proxy->driver, result, "cuEventQuery", proxy->device);
 }
 
-coll_status_t gpurun_proxy_finish(gpurun_proxy_t *proxy) {
+coll_status_t offload_proxy_finish(offload_proxy_t *proxy) {
   struct coll_comm *host = proxy->host;
   coll_status_t status;
-  gpurun_proxy_abort(proxy); /* else the others hear that this rank has left before they hear why */
-  while ((status = gpurun_proxy_query(proxy)) == COLL_IN_PROGRESS ||
-         (status == COLL_OK && gpurun_proxy_has_jobs(proxy))) {
-    gpurun_check(proxy->gpu);
+  offload_proxy_abort(
+      proxy); /* else the others hear that this rank has left before they hear why */
+  while ((status = offload_proxy_query(proxy)) == COLL_IN_PROGRESS ||
+         (status == COLL_OK && offload_proxy_has_jobs(proxy))) {
+    offload_check(proxy->gpu);
     base_clock_sleep_ns(POLL_NS);
   }
   if (status != COLL_OK || host == NULL) return status;
@@ -153,8 +154,8 @@ coll_status_t gpurun_proxy_finish(gpurun_proxy_t *proxy) {
 }
 
 /* Ends what still runs, such as a graph that was launched, so that the thread ends. */
-static void stop(gpurun_proxy_t *proxy) {
-  if (proxy->host != NULL && gpurun_proxy_has_jobs(proxy)) {
+static void stop(offload_proxy_t *proxy) {
+  if (proxy->host != NULL && offload_proxy_has_jobs(proxy)) {
     comm_abort(proxy->host, proxy->host->rank, "it destroyed the communicator");
   }
   pthread_mutex_lock(&proxy->lock);
@@ -164,11 +165,11 @@ static void stop(gpurun_proxy_t *proxy) {
   pthread_join(proxy->thread, NULL);
 }
 
-static void free_jobs(gpurun_proxy_t *proxy) {
+static void free_jobs(offload_proxy_t *proxy) {
   while (proxy->jobs != NULL) proxy_job_free(proxy->jobs);
 }
 
-void gpurun_proxy_free(gpurun_proxy_t *proxy) {
+void offload_proxy_free(offload_proxy_t *proxy) {
   cuda_capture_mode_t mode;
   if (proxy == NULL) return;
   if (proxy->has_thread) stop(proxy);

@@ -9,37 +9,37 @@
  * reduce, gather and scatter, whose root has its buffer elsewhere than the others if it calls in
  * place.
  */
-#ifndef GPURUN_PLACES_H
-#define GPURUN_PLACES_H
+#ifndef OFFLOAD_PLACES_H
+#define OFFLOAD_PLACES_H
 
-#include "gpurun/state.h"
-#include "gpurun/window.h"
+#include "offload/state.h"
+#include "offload/window.h"
 #include "run/call.h"
 
 /* Rank r's buffer begins offset + r * stride bytes behind the start of its part. */
-typedef struct gpurun_place {
+typedef struct offload_place {
   struct coll_window *window; /* NULL: none */
   size_t offset, stride;
-} gpurun_place_t;
+} offload_place_t;
 
 /* Of INPUT and OUTPUT. */
-typedef struct gpurun_places {
-  gpurun_place_t of[2];
-} gpurun_places_t;
+typedef struct offload_places {
+  offload_place_t of[2];
+} offload_places_t;
 
 /* Finds them. None of calls without elements, of uneven blocks, and of premul-sums, which read
  * scaled copies of their inputs. */
-void gpurun_places_find(const run_call_t *call, const comm_traits_t *traits,
-                        gpurun_places_t *places);
+void offload_places_find(const run_call_t *call, const comm_traits_t *traits,
+                         offload_places_t *places);
 
 /* Adds the places to what ranks compare, and those that the plan relies on to the request. The
  * caller holds the communicator's lock. */
-coll_status_t gpurun_places_apply(gpurun_t *gpu, const gpurun_places_t *places,
-                                  const bool reaches[2], gpu_words_t *words,
-                                  cuda_request_t *request);
+coll_status_t offload_places_apply(offload_t *gpu, const offload_places_t *places,
+                                   const bool reaches[2], gpu_words_t *words,
+                                   cuda_request_t *request);
 
 /* Whether two calls differ by places alone. Then sets the last error, and returns
  * COLL_ERROR_MISMATCH in *status. */
-bool gpurun_places_differ(const struct coll_comm *comm, const gpu_mismatch_t *found);
+bool offload_places_differ(const struct coll_comm *comm, const gpu_mismatch_t *found);
 
 #endif

@@ -3,14 +3,14 @@
  * that a call on a CUDA stream needs no exchange of addresses. A buffer at an offset of a window on
  * one rank is at the same offset on all.
  */
-#ifndef GPURUN_WINDOW_H
-#define GPURUN_WINDOW_H
+#ifndef OFFLOAD_WINDOW_H
+#define OFFLOAD_WINDOW_H
 
 #include "comm/comm.h"
 #include "device/cuda/share.h"
 
 /* The number of tags of windows (base/fork.h); those of communicators and streams are others. */
-#define GPURUN_WINDOW 140
+#define OFFLOAD_WINDOW 140
 
 struct coll_window {
   base_handle_tag_t tag;
@@ -31,24 +31,24 @@ struct coll_window {
 
 /* Collective. Maps the parts of all ranks that can be mapped. If one rank fails, all fail; the
  * communicator stays usable unless a rank is lost. *window belongs to the communicator until
- * gpurun_window_destroy. COLL_ERROR_INVALID: memory of the host on one rank and of a GPU on
+ * offload_window_destroy. COLL_ERROR_INVALID: memory of the host on one rank and of a GPU on
  * another. COLL_ERROR_UNSUPPORTED: a part cannot be mapped by a rank. */
-coll_status_t gpurun_window_create(struct coll_comm *comm, void *ptr, size_t bytes,
-                                   struct coll_window **window);
+coll_status_t offload_window_create(struct coll_comm *comm, void *ptr, size_t bytes,
+                                    struct coll_window **window);
 
 /* COLL_ERROR_INVALID unless it is a window of this process. *inherited: it is one of a process from
  * which this one was forked, which is no error. */
-coll_status_t gpurun_window_check(const struct coll_window *window, bool *inherited);
+coll_status_t offload_window_check(const struct coll_window *window, bool *inherited);
 
 /* Not collective: unmaps the peers' parts. The text of a failure is that of the driver. */
-coll_status_t gpurun_window_destroy(struct coll_window *window);
+coll_status_t offload_window_destroy(struct coll_window *window);
 
 /* The window of the communicator that has all of [ptr, ptr + bytes) in this rank's part, and where;
  * NULL: none. Valid until it is destroyed. */
-struct coll_window *gpurun_window_find(struct coll_comm *comm, const void *ptr, size_t bytes,
-                                       size_t *offset);
+struct coll_window *offload_window_find(struct coll_comm *comm, const void *ptr, size_t bytes,
+                                        size_t *offset);
 
 /* Destroys those that are left. */
-void gpurun_windows_free(struct coll_comm *comm);
+void offload_windows_free(struct coll_comm *comm);
 
 #endif

@@ -1,6 +1,6 @@
 /* A place in words: whether the buffer is in a window; and if the plan relies on it, in which, at
  * which offset, and whether ranks have it one block after the other. */
-#include "gpurun/places.h"
+#include "offload/places.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -34,24 +34,24 @@ static bool is_of_all_gpus(const struct coll_window *window, int device) {
   return all;
 }
 
-static gpurun_place_t find(const run_call_t *call, const comm_traits_t *traits,
-                           plan_buffer_t buffer, size_t block_bytes) {
+static offload_place_t find(const run_call_t *call, const comm_traits_t *traits,
+                            plan_buffer_t buffer, size_t block_bytes) {
   struct coll_comm *comm = call->comm;
   const plan_shape_t shape = {
       .collective = traits->collective, .size = comm->size, .root = traits->root};
   size_t bytes = block_bytes * (size_t)plan_blocks(&shape, comm->rank, buffer), offset;
   const void *at = buffer == PLAN_INPUT ? call->send : call->recv;
-  if (!is_common(traits->collective, buffer)) return (gpurun_place_t){0};
-  struct coll_window *window = gpurun_window_find(comm, at, bytes, &offset);
-  if (window == NULL || !is_of_all_gpus(window, gpurun_of(comm)->device)) {
-    return (gpurun_place_t){0};
+  if (!is_common(traits->collective, buffer)) return (offload_place_t){0};
+  struct coll_window *window = offload_window_find(comm, at, bytes, &offset);
+  if (window == NULL || !is_of_all_gpus(window, offload_of(comm)->device)) {
+    return (offload_place_t){0};
   }
-  return (gpurun_place_t){.window = window, .offset = offset};
+  return (offload_place_t){.window = window, .offset = offset};
 }
 
 /* In place, the smaller buffer is this rank's block of the larger one. */
 static void place_blocks(const comm_traits_t *traits, size_t block_bytes,
-                         gpurun_place_t places[2]) {
+                         offload_place_t places[2]) {
   if (!traits->in_place) return;
   if (traits->collective == COLL_ALLGATHER) {
     places[PLAN_INPUT] = places[PLAN_OUTPUT];
@@ -62,11 +62,11 @@ static void place_blocks(const comm_traits_t *traits, size_t block_bytes,
   }
 }
 
-void gpurun_places_find(const run_call_t *call, const comm_traits_t *traits,
-                        gpurun_places_t *places) {
+void offload_places_find(const run_call_t *call, const comm_traits_t *traits,
+                         offload_places_t *places) {
   bool scales = traits->op == COMM_PREMUL && base_collective_reduces(traits->collective);
   size_t block_bytes = call->shape.count * base_dtype_bytes(traits->dtype);
-  *places = (gpurun_places_t){0};
+  *places = (offload_places_t){0};
   if (block_bytes == 0 || call->blocks != NULL || scales) return;
   for (int i = 0; i < 2; i++) {
     places->of[i] = find(call, traits, (plan_buffer_t)i, block_bytes);
@@ -76,14 +76,14 @@ void gpurun_places_find(const run_call_t *call, const comm_traits_t *traits,
 
 /* ---- calls -----------------------------------------------------------------------------------*/
 
-static uint64_t word_of(const gpurun_place_t *place, bool is_used) {
+static uint64_t word_of(const offload_place_t *place, bool is_used) {
   if (place->window == NULL) return 0;
   if (!is_used) return IS_IN_WINDOW;
   return IS_IN_WINDOW | IS_USED | (place->stride > 0 ? IS_STRIDED : 0) |
          (place->window->number & NUMBER_MASK) << NUMBER_SHIFT | (place->offset & OFFSET_MASK);
 }
 
-static coll_status_t parts_of(gpurun_t *gpu, const gpurun_place_t *place, cuda_parts_t *parts) {
+static coll_status_t parts_of(offload_t *gpu, const offload_place_t *place, cuda_parts_t *parts) {
   struct coll_window *window = place->window;
   if (window->uploaded == 0) {
     COLL_TRY(cuda_end_upload_parts(gpu->end, window->parts, &window->uploaded));
@@ -92,9 +92,9 @@ static coll_status_t parts_of(gpurun_t *gpu, const gpurun_place_t *place, cuda_p
   return COLL_OK;
 }
 
-coll_status_t gpurun_places_apply(gpurun_t *gpu, const gpurun_places_t *places,
-                                  const bool reaches[2], gpu_words_t *words,
-                                  cuda_request_t *request) {
+coll_status_t offload_places_apply(offload_t *gpu, const offload_places_t *places,
+                                   const bool reaches[2], gpu_words_t *words,
+                                   cuda_request_t *request) {
   cuda_parts_t *parts[2] = {&request->input_parts, &request->output_parts};
   for (int i = 0; i < 2; i++) {
     words->places[i] = word_of(&places->of[i], reaches[i]);
@@ -117,7 +117,7 @@ static void describe(uint64_t word, char *text, size_t bytes) {
   }
 }
 
-bool gpurun_places_differ(const struct coll_comm *comm, const gpu_mismatch_t *found) {
+bool offload_places_differ(const struct coll_comm *comm, const gpu_mismatch_t *found) {
   const gpu_words_t *own = &found->own.words, *theirs = &found->theirs.words;
   char call[FLIGHT_TEXT_BYTES], here[96], there[96];
   if (own->what != theirs->what || own->count != theirs->count) return false;

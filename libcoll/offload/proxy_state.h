@@ -1,13 +1,13 @@
 /*
  * What the files of the proxy share: its pinned memory, its queue, and the steps of a call.
  */
-#ifndef GPURUN_PROXY_STATE_H
-#define GPURUN_PROXY_STATE_H
+#ifndef OFFLOAD_PROXY_STATE_H
+#define OFFLOAD_PROXY_STATE_H
 
 #include <sys/types.h>
 
-#include "gpurun/proxy.h"
-#include "gpurun/state.h"
+#include "offload/proxy.h"
+#include "offload/state.h"
 
 /* Pinned memory of a rank: PROXY_SLOTS times PROXY_SLOT_BYTES for inputs and as much for outputs,
  * 24 MiB, and a page for the words. Groups of sends and receives that need more have a block of
@@ -36,7 +36,7 @@ typedef struct proxy_block {
  * when it has carried it out. One that is captured is carried out with each launch of its graph,
  * and freed with the proxy. */
 typedef struct proxy_job {
-  gpurun_proxy_t *proxy;
+  offload_proxy_t *proxy;
   uint32_t *done; /* as in proxy_slot_t */
   bool is_captured;
   comm_limits_t limits;             /* of the communicator, when the call was made */
@@ -49,8 +49,8 @@ typedef struct proxy_job {
   run_call_t calls[];
 } proxy_job_t;
 
-struct gpurun_proxy {
-  gpurun_t *gpu;
+struct offload_proxy {
+  offload_t *gpu;
   const cuda_driver_t *driver;
   int device;
   struct coll_comm *comm;          /* the user's */
@@ -69,7 +69,7 @@ struct gpurun_proxy {
 
   pthread_t thread;
   bool has_thread;
-  _Atomic bool is_aborted; /* by gpurun_proxy_abort */
+  _Atomic bool is_aborted; /* by offload_proxy_abort */
   pthread_mutex_t lock;    /* guards the fields below */
   pthread_cond_t changed;
   proxy_job_t *first, **last_link; /* the queue */
@@ -85,7 +85,7 @@ struct gpurun_proxy {
 
 /* Makes a job of `count` calls, which the caller fills in, of a call that is made now; the caller
  * holds the communicator's lock. */
-coll_status_t proxy_job_create(gpurun_proxy_t *proxy, const proxy_slot_t *slot, size_t count,
+coll_status_t proxy_job_create(offload_proxy_t *proxy, const proxy_slot_t *slot, size_t count,
                                proxy_job_t **job);
 
 /* Frees a job that was not posted, or was carried out. */
@@ -100,21 +100,21 @@ void *proxy_run(void *argument);
 /* ---- pinned memory (proxy_memory.c); between proxy_enter and proxy_leave ---------------------*/
 
 /* The slots and words; the end of all blocks. */
-coll_status_t proxy_memory_init(gpurun_proxy_t *proxy);
-void proxy_memory_unpin(gpurun_proxy_t *proxy);
-void proxy_memory_free(gpurun_proxy_t *proxy); /* anywhere, behind proxy_memory_unpin */
+coll_status_t proxy_memory_init(offload_proxy_t *proxy);
+void proxy_memory_unpin(offload_proxy_t *proxy);
+void proxy_memory_free(offload_proxy_t *proxy); /* anywhere, behind proxy_memory_unpin */
 
 /* Finds room for a call of one step with so many bytes: a slot, or a block that may have to be
  * made. */
-coll_status_t proxy_memory_find(gpurun_proxy_t *proxy, size_t in_bytes, size_t out_bytes,
+coll_status_t proxy_memory_find(offload_proxy_t *proxy, size_t in_bytes, size_t out_bytes,
                                 const proxy_slot_t **slot);
 
 /* ---- streams (proxy_stream.c) ----------------------------------------------------------------*/
 
 /* Between these two the GPU's context is current, and the thread may do what the driver forbids
  * while a stream is captured. */
-coll_status_t proxy_enter(const gpurun_proxy_t *proxy, cuda_capture_mode_t *mode);
-void proxy_leave(const gpurun_proxy_t *proxy, cuda_capture_mode_t mode);
+coll_status_t proxy_enter(const offload_proxy_t *proxy, cuda_capture_mode_t *mode);
+void proxy_leave(const offload_proxy_t *proxy, cuda_capture_mode_t mode);
 
 /* The status of a function of the driver. */
 #define PROXY_CALL(proxy, function, ...)                                                \
@@ -122,12 +122,12 @@ void proxy_leave(const gpurun_proxy_t *proxy, cuda_capture_mode_t mode);
                     (proxy)->device)
 
 /* Queues a copy; none if there are no bytes. */
-coll_status_t proxy_copy(const gpurun_proxy_t *proxy, cuda_stream_t stream, void *dst,
+coll_status_t proxy_copy(const offload_proxy_t *proxy, cuda_stream_t stream, void *dst,
                          const void *src, size_t bytes);
 
 /* The events that order calls. Between proxy_enter and proxy_leave. */
-coll_status_t proxy_order_init(gpurun_proxy_t *proxy);
-void proxy_order_free(gpurun_proxy_t *proxy);
+coll_status_t proxy_order_init(offload_proxy_t *proxy);
+void proxy_order_free(offload_proxy_t *proxy);
 
 /* A call as steps, each of which takes one slot. */
 typedef struct proxy_steps {
@@ -143,9 +143,9 @@ typedef struct proxy_steps {
 
 /* alltoallv (proxy_exchange.c). The sizes of a pair's blocks are known to the pair alone, so nobody
  * knows how many pieces the largest has: it is sends and receives. */
-coll_status_t proxy_alltoallv(gpurun_proxy_t *proxy, const run_call_t *call, cuda_stream_t stream);
+coll_status_t proxy_alltoallv(offload_proxy_t *proxy, const run_call_t *call, cuda_stream_t stream);
 
 /* Queues all steps on the stream, behind the calls before. */
-coll_status_t proxy_queue(gpurun_proxy_t *proxy, cuda_stream_t stream, const proxy_steps_t *steps);
+coll_status_t proxy_queue(offload_proxy_t *proxy, cuda_stream_t stream, const proxy_steps_t *steps);
 
 #endif

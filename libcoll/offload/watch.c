@@ -10,14 +10,14 @@
 #include "base/clock.h"
 #include "comm/lock.h"
 #include "flight/recorder.h"
-#include "gpurun/places.h"
+#include "offload/places.h"
 
 #define INTERVAL_NS 20000000u
 #define ASK_INTERVAL_NS 200000000u
 
 /* A thread that goes through the list. */
 typedef struct visitor {
-  gpurun_t *at; /* it is not freed meanwhile; NULL: at none */
+  offload_t *at; /* it is not freed meanwhile; NULL: at none */
   bool runs;
 } visitor_t;
 
@@ -26,7 +26,7 @@ typedef struct visitor {
  * communicator only tries to take its lock, whose holder may wait until it is gone. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t moved = PTHREAD_COND_INITIALIZER; /* a visitor is at another, or at none */
-static gpurun_t *first;
+static offload_t *first;
 static visitor_t watcher, asker;
 
 /* No call of this rank returns the failure yet, as comm_fail takes it. */
@@ -35,7 +35,7 @@ static void fail(struct coll_comm *comm, coll_status_t status, int failed_rank) 
   atomic_store_explicit(&comm->errors.failure_returned, false, memory_order_relaxed);
 }
 
-void gpurun_fail_lost(gpurun_t *gpu, coll_status_t status) {
+void offload_fail_lost(offload_t *gpu, coll_status_t status) {
   char text[COMM_ERROR_BYTES];
   if (!comm_is_usable(gpu->comm)) return;
   snprintf(text, sizeof text, "%s", base_last_error());
@@ -51,7 +51,7 @@ static void fail_lost(struct coll_comm *comm, int peer) {
 }
 
 /* What a rank has sent before it left has arrived. */
-static void check_left(gpurun_t *gpu, int peer) {
+static void check_left(offload_t *gpu, int peer) {
   struct coll_comm *comm = gpu->comm;
   if (gpu->proxy != NULL) return;
   if (cuda_end_waits_in_vain(gpu->end, peer, &gpu->left)) {
@@ -64,7 +64,7 @@ static void check_left(gpurun_t *gpu, int peer) {
 }
 
 /* The caller holds the communicator's lock, as only then its transport may be asked. */
-static void check_peers(gpurun_t *gpu) {
+static void check_peers(offload_t *gpu) {
   struct coll_comm *comm = gpu->comm;
   for (int peer = 0; peer < comm->size && comm_is_usable(comm); peer++) {
     if (peer == comm->rank) continue;
@@ -76,7 +76,7 @@ static void check_peers(gpurun_t *gpu) {
 }
 
 /* Applies the time limit of calls to kernels that run. */
-static void check_time(gpurun_t *gpu) {
+static void check_time(offload_t *gpu) {
   struct coll_comm *comm = gpu->comm;
   uint64_t ended, now_ns = base_clock_now_ns();
   if (gpu->proxy != NULL || !comm_is_usable(comm)) return;
@@ -90,7 +90,7 @@ static void check_time(gpurun_t *gpu) {
       now_ns - gpu->ended_ns < comm->watched.limits.timeout_ns)
     return;
   char sentence[COMM_ERROR_BYTES];
-  gpurun_describe_wait(gpu, now_ns - gpu->ended_ns, sentence, sizeof sentence);
+  offload_describe_wait(gpu, now_ns - gpu->ended_ns, sentence, sizeof sentence);
   base_fail(COLL_ERROR_TIMEOUT, "%s", sentence);
   fail(comm, COLL_ERROR_TIMEOUT, comm->rank);
 }
@@ -100,7 +100,7 @@ static void fail_mismatched(struct coll_comm *comm, const gpu_mismatch_t *found)
   int peer = (int)found->peer;
   const gpu_entry_t *own = &found->own, *theirs = &found->theirs;
   bool are_known = own->check != 0 && theirs->check != 0;
-  if (are_known && gpurun_places_differ(comm, found)) {
+  if (are_known && offload_places_differ(comm, found)) {
     /* it has set the text */
   } else if (are_known) {
     comm_fail_mismatch(comm->rank, own->number, (flight_call_t){own->words.what, own->words.count},
@@ -116,7 +116,7 @@ static void fail_mismatched(struct coll_comm *comm, const gpu_mismatch_t *found)
   fail(comm, COLL_ERROR_MISMATCH, comm->rank);
 }
 
-static void check_kernels(gpurun_t *gpu) {
+static void check_kernels(offload_t *gpu) {
   struct coll_comm *comm = gpu->comm;
   gpu_mismatch_t found;
   if (gpu->proxy != NULL || !comm_is_usable(comm) || !cuda_end_has_failed(gpu->end)) return;
@@ -146,20 +146,20 @@ static void compare_calls(struct coll_comm *comm) {
 }
 
 /* Ends the kernels of a communicator that has failed. */
-static void pass_on(gpurun_t *gpu) {
+static void pass_on(offload_t *gpu) {
   transport_reason_t reason;
-  if (gpu->comm->local->ops->aborted(gpu->comm->local, &reason)) gpurun_abort(gpu);
+  if (gpu->comm->local->ops->aborted(gpu->comm->local, &reason)) offload_abort(gpu);
 }
 
-void gpurun_abort(gpurun_t *gpu) {
+void offload_abort(offload_t *gpu) {
   if (gpu->proxy != NULL) {
-    gpurun_proxy_abort(gpu->proxy);
+    offload_proxy_abort(gpu->proxy);
   } else {
     cuda_end_abort(gpu->end);
   }
 }
 
-void gpurun_check(gpurun_t *gpu) {
+void offload_check(offload_t *gpu) {
   check_peers(gpu);
   check_kernels(gpu);
   check_time(gpu);
@@ -168,28 +168,28 @@ void gpurun_check(gpurun_t *gpu) {
 
 /* ---- the lock -------------------------------------------------------------------------------*/
 
-void gpurun_lend_lock(gpurun_t *gpu) {
+void offload_lend_lock(offload_t *gpu) {
   /* release: what the holder of the lock has written */
-  atomic_store_explicit(&gpu->loan, GPURUN_LENT, memory_order_release);
+  atomic_store_explicit(&gpu->loan, OFFLOAD_LENT, memory_order_release);
 }
 
-void gpurun_take_lock_back(gpurun_t *gpu) {
-  gpurun_loan_t loan = GPURUN_LENT;
+void offload_take_lock_back(offload_t *gpu) {
+  offload_loan_t loan = OFFLOAD_LENT;
   /* acquire: what the other thread has written meanwhile */
-  while (!atomic_compare_exchange_weak_explicit(&gpu->loan, &loan, GPURUN_KEPT,
+  while (!atomic_compare_exchange_weak_explicit(&gpu->loan, &loan, OFFLOAD_KEPT,
                                                 memory_order_acquire, memory_order_relaxed)) {
-    if (loan == GPURUN_BORROWED) sched_yield();
-    loan = GPURUN_LENT;
+    if (loan == OFFLOAD_BORROWED) sched_yield();
+    loan = OFFLOAD_LENT;
   }
 }
 
-static bool borrow(gpurun_t *gpu) {
-  gpurun_loan_t loan = GPURUN_LENT;
-  return atomic_compare_exchange_strong_explicit(&gpu->loan, &loan, GPURUN_BORROWED,
+static bool borrow(offload_t *gpu) {
+  offload_loan_t loan = OFFLOAD_LENT;
+  return atomic_compare_exchange_strong_explicit(&gpu->loan, &loan, OFFLOAD_BORROWED,
                                                  memory_order_acquire, memory_order_relaxed);
 }
 
-static void check_with_lock(gpurun_t *gpu) {
+static void check_with_lock(offload_t *gpu) {
   check_peers(gpu);
   check_kernels(gpu);
   check_time(gpu);
@@ -199,29 +199,29 @@ static void check_with_lock(gpurun_t *gpu) {
 
 /* A call on the host, which holds the lock, finds dead ranks itself. A launch that blocks in the
  * driver does not. */
-static void check(gpurun_t *gpu) {
+static void check(offload_t *gpu) {
   struct coll_comm *comm = gpu->comm;
   if (comm_is_usable(comm) && comm_lock_try(comm)) {
     check_with_lock(gpu);
     comm_lock_release(comm);
   } else if (comm_is_usable(comm) && borrow(gpu)) {
     check_with_lock(gpu);
-    gpurun_lend_lock(gpu);
+    offload_lend_lock(gpu);
   }
   pass_on(gpu);
-  if (gpu->proxy == NULL) gpurun_show_wait(gpu);
+  if (gpu->proxy == NULL) offload_show_wait(gpu);
 }
 
 /* ---- the driver -----------------------------------------------------------------------------*/
 
 /* The caller holds the communicator's lock. NULL: there is nothing to ask. */
-static cuda_event_t event_to_ask(const gpurun_t *gpu) {
+static cuda_event_t event_to_ask(const offload_t *gpu) {
   if (gpu->asked == gpu->queued) return NULL;
-  return gpu->proxy != NULL ? gpurun_proxy_last(gpu->proxy) : cuda_end_last(gpu->end);
+  return gpu->proxy != NULL ? offload_proxy_last(gpu->proxy) : cuda_end_last(gpu->end);
 }
 
-static coll_status_t query(const gpurun_t *gpu, cuda_event_t event) {
-  return gpu->proxy != NULL ? gpurun_proxy_query_event(gpu->proxy, event)
+static coll_status_t query(const offload_t *gpu, cuda_event_t event) {
+  return gpu->proxy != NULL ? offload_proxy_query_event(gpu->proxy, event)
                             : cuda_end_query_event(gpu->end, event);
 }
 
@@ -230,7 +230,7 @@ static coll_status_t query(const gpurun_t *gpu, cuda_event_t event) {
  * this process has made a call, so it is done by a thread of its own, which holds no lock
  * meanwhile: the event lives as long as the communicator is visited. What it says is dropped where
  * others hold the lock then, and asked for again at the next visit. */
-static void ask(gpurun_t *gpu) {
+static void ask(offload_t *gpu) {
   struct coll_comm *comm = gpu->comm;
   if (!comm_is_usable(comm) || !comm_lock_try(comm)) return;
   cuda_event_t event = event_to_ask(gpu);
@@ -242,7 +242,7 @@ static void ask(gpurun_t *gpu) {
   if (status == COLL_OK) {
     gpu->asked = queued;
   } else {
-    gpurun_fail_lost(gpu, status);
+    offload_fail_lost(gpu, status);
   }
   comm_lock_release(comm);
 }
@@ -250,14 +250,14 @@ static void ask(gpurun_t *gpu) {
 /* ---- the threads ----------------------------------------------------------------------------*/
 
 /* Also lets go of the one before. */
-static void move_to(visitor_t *visitor, gpurun_t *gpu) {
+static void move_to(visitor_t *visitor, offload_t *gpu) {
   while (gpu != NULL && gpu->leaves) gpu = gpu->next;
   visitor->at = gpu;
   pthread_cond_broadcast(&moved);
 }
 
 /* Visits each once. False: there are no communicators, and the thread ends. */
-static bool visit_all(visitor_t *visitor, void (*visit)(gpurun_t *)) {
+static bool visit_all(visitor_t *visitor, void (*visit)(offload_t *)) {
   pthread_mutex_lock(&lock);
   for (move_to(visitor, first); visitor->at != NULL; move_to(visitor, visitor->at->next)) {
     pthread_mutex_unlock(&lock);
@@ -292,7 +292,7 @@ static bool start(void *(*run)(void *)) {
   return runs;
 }
 
-void gpurun_watch_add(gpurun_t *gpu) {
+void offload_watch_add(offload_t *gpu) {
   pthread_mutex_lock(&lock);
   gpu->next = first;
   first = gpu;
@@ -304,11 +304,11 @@ void gpurun_watch_add(gpurun_t *gpu) {
 /* It stays in the list until no visitor is at it, so that visitors find the next one. Where the
  * driver blocks the visitor, the caller would be blocked too, as it is about to free what the
  * communicator has on that GPU. */
-void gpurun_watch_remove(gpurun_t *gpu) {
+void offload_watch_remove(offload_t *gpu) {
   pthread_mutex_lock(&lock);
   gpu->leaves = true;
   while (watcher.at == gpu || asker.at == gpu) pthread_cond_wait(&moved, &lock);
-  for (gpurun_t **link = &first; *link != NULL; link = &(*link)->next) {
+  for (offload_t **link = &first; *link != NULL; link = &(*link)->next) {
     if (*link != gpu) continue;
     *link = gpu->next;
     flight_standstill_end(&gpu->comm->local->flight->gpu_wait);

@@ -9,24 +9,24 @@
 #include "base/clock.h"
 #include "comm/lock.h"
 #include "comm/plan_cache.h"
-#include "gpurun/places.h"
+#include "offload/places.h"
 #include "run/batch.h"
 
 #define POLL_NS 20000u
 
 typedef struct launch {
   const run_call_t *calls;
-  const gpurun_stream_t *streams;
+  const offload_stream_t *streams;
   size_t count;
-  gpurun_member_t *members; /* distinct communicators, in the order of their first calls */
-  uint64_t *tickets;        /* of each */
+  offload_member_t *members; /* distinct communicators, in the order of their first calls */
+  uint64_t *tickets;         /* of each */
   size_t member_count;
   gpu_transfer_t *transfers; /* [count] */
 } launch_t;
 
 /* ---- one communicator -----------------------------------------------------------------------*/
 
-static cuda_stream_t stream_of(const gpurun_t *gpu, const gpurun_stream_t *stream) {
+static cuda_stream_t stream_of(const offload_t *gpu, const offload_stream_t *stream) {
   return stream->is_own ? gpu->stream : stream->stream;
 }
 
@@ -40,32 +40,32 @@ static uint64_t read_scalar(const run_call_t *call, size_t bytes) {
 static coll_status_t queue_staged(const run_call_t *call, const comm_traits_t *traits,
                                   cuda_stream_t stream) {
   struct coll_comm *comm = call->comm;
-  gpurun_t *gpu = gpurun_of(comm);
+  offload_t *gpu = offload_of(comm);
   flight_call_t id = flight_call_on_gpu(comm_identity_of(comm, traits, call->shape.count));
   engine_call_t unused;
   uint64_t scalar = read_scalar(call, base_dtype_bytes(traits->dtype));
   uint64_t number = comm_collective_begin(comm, id, &unused);
   gpu->queued++;
-  COLL_TRY(gpurun_proxy_collective(gpu->proxy, call, scalar, stream));
+  COLL_TRY(offload_proxy_collective(gpu->proxy, call, scalar, stream));
   flight_complete(comm->local->flight, number + 1);
   return COLL_OK;
 }
 
-static coll_status_t queue_collective(const run_call_t *call, const gpurun_stream_t *stream) {
+static coll_status_t queue_collective(const run_call_t *call, const offload_stream_t *stream) {
   struct coll_comm *comm = call->comm;
-  gpurun_t *gpu = gpurun_of(comm);
+  offload_t *gpu = offload_of(comm);
   const comm_traits_t traits = comm_traits_of(call->shape);
   size_t element_bytes = base_dtype_bytes(traits.dtype), size = (size_t)comm->size;
   bool premul = traits.op == COMM_PREMUL && base_collective_reduces(traits.collective);
-  gpurun_places_t places;
-  gpurun_choice_t choice;
+  offload_places_t places;
+  offload_choice_t choice;
   uint64_t scalar = read_scalar(call, element_bytes);
   engine_call_t unused;
   size_t bytes = call->blocks != NULL ? 0 : call->shape.count * element_bytes;
   if (gpu->proxy != NULL) return queue_staged(call, &traits, stream_of(gpu, stream));
-  gpurun_places_find(call, &traits, &places);
+  offload_places_find(call, &traits, &places);
   const bool in_window[2] = {places.of[0].window != NULL, places.of[1].window != NULL};
-  COLL_TRY(gpurun_choose(comm, &traits, bytes, in_window, &choice));
+  COLL_TRY(offload_choose(comm, &traits, bytes, in_window, &choice));
   cuda_request_t request = {.input = call->send,
                             .output = call->recv,
                             .count = call->shape.count,
@@ -78,16 +78,16 @@ static coll_status_t queue_collective(const run_call_t *call, const gpurun_strea
   }
   flight_call_t id = flight_call_on_gpu(comm_identity_of(comm, &traits, call->shape.count));
   gpu_words_t words = {.what = id.what, .count = id.count};
-  COLL_TRY(gpurun_places_apply(gpu, &places, choice.reaches, &words, &request));
+  COLL_TRY(offload_places_apply(gpu, &places, choice.reaches, &words, &request));
   request.words = &words;
   uint64_t number = comm_collective_begin(comm, id, &unused);
-  gpurun_lend_lock(gpu);
+  offload_lend_lock(gpu);
   coll_status_t status =
       cuda_end_launch(gpu->end, choice.program, &request, stream_of(gpu, stream));
-  gpurun_take_lock_back(gpu);
+  offload_take_lock_back(gpu);
   gpu->queued++;
   COLL_TRY(status);
-  gpurun_note_launch(gpu, number, stream_of(gpu, stream));
+  offload_note_launch(gpu, number, stream_of(gpu, stream));
   flight_complete(comm->local->flight, number + 1);
   return COLL_OK;
 }
@@ -109,14 +109,14 @@ static size_t list_transfers(launch_t *launch, const struct coll_comm *comm) {
 }
 
 /* The stream of the communicator's first call; the others wait for it, and it for them. */
-static const gpurun_stream_t *first_stream(const launch_t *launch, const struct coll_comm *comm) {
+static const offload_stream_t *first_stream(const launch_t *launch, const struct coll_comm *comm) {
   size_t i = 0;
   while (launch->calls[i].comm != comm) i++;
   return &launch->streams[i];
 }
 
 static coll_status_t queue_calls(launch_t *launch, struct coll_comm *comm) {
-  const gpurun_stream_t *stream = first_stream(launch, comm);
+  const offload_stream_t *stream = first_stream(launch, comm);
   COLL_TRY(comm_failure(comm));
   for (size_t i = 0; i < launch->count; i++) {
     const run_call_t *call = &launch->calls[i];
@@ -125,22 +125,22 @@ static coll_status_t queue_calls(launch_t *launch, struct coll_comm *comm) {
   }
   size_t transfers = list_transfers(launch, comm);
   if (transfers == 0) return COLL_OK;
-  gpurun_t *gpu = gpurun_of(comm);
+  offload_t *gpu = offload_of(comm);
   gpu->queued++;
   if (gpu->proxy != NULL) {
-    return gpurun_proxy_exchange(gpu->proxy, launch->transfers, transfers, stream_of(gpu, stream));
+    return offload_proxy_exchange(gpu->proxy, launch->transfers, transfers, stream_of(gpu, stream));
   }
-  gpurun_lend_lock(gpu);
+  offload_lend_lock(gpu);
   coll_status_t status =
       cuda_end_launch_exchange(gpu->end, launch->transfers, (int)transfers, stream_of(gpu, stream));
-  gpurun_take_lock_back(gpu);
+  offload_take_lock_back(gpu);
   return status;
 }
 
 /* ---- several streams of a communicator ------------------------------------------------------*/
 
 /* Makes `later` wait for what is queued on `earlier`. */
-static coll_status_t follow(const gpurun_t *gpu, cuda_stream_t later, cuda_stream_t earlier) {
+static coll_status_t follow(const offload_t *gpu, cuda_stream_t later, cuda_stream_t earlier) {
   const cuda_driver_t *driver = gpu->driver;
   cuda_event_t event;
   cuda_capture_mode_t mode;
@@ -158,15 +158,15 @@ static coll_status_t follow(const gpurun_t *gpu, cuda_stream_t later, cuda_strea
 
 /* joins: the first stream of the communicator waits for its others; else they for it. */
 static coll_status_t order_streams(const launch_t *launch, struct coll_comm *comm, bool joins) {
-  gpurun_t *gpu = gpurun_of(comm);
+  offload_t *gpu = offload_of(comm);
   cuda_stream_t home = stream_of(gpu, first_stream(launch, comm));
   for (size_t i = 0; i < launch->count; i++) {
     if (launch->calls[i].comm != comm) continue;
     cuda_stream_t other = stream_of(gpu, &launch->streams[i]);
     if (other == home) continue;
-    gpurun_lend_lock(gpu);
+    offload_lend_lock(gpu);
     coll_status_t status = joins ? follow(gpu, home, other) : follow(gpu, other, home);
-    gpurun_take_lock_back(gpu);
+    offload_take_lock_back(gpu);
     COLL_TRY(status);
   }
   return COLL_OK;
@@ -183,7 +183,7 @@ static coll_status_t queue_member(launch_t *launch, size_t index) {
     if (!comm_is_usable(comm)) status = comm_poll_failure(comm);
     comm_fail(comm, status, comm->rank);
     comm_record_error(comm, status);
-    gpurun_abort(gpurun_of(comm)); /* of its other calls, which may wait for this one */
+    offload_abort(offload_of(comm)); /* of its other calls, which may wait for this one */
   }
   comm_lock_release(comm);
   return status;
@@ -204,7 +204,7 @@ static void list_members(launch_t *launch) {
     size_t index = find_member(launch, comm);
     if (index < launch->member_count) continue;
     launch->members[launch->member_count++] =
-        (gpurun_member_t){.comm = comm, .device = launch->streams[i].device};
+        (offload_member_t){.comm = comm, .device = launch->streams[i].device};
   }
 }
 
@@ -229,7 +229,7 @@ static coll_status_t queue_all(launch_t *launch) {
 }
 
 static coll_status_t wait_for(struct coll_comm *comm) {
-  gpurun_t *gpu = gpurun_of(comm);
+  offload_t *gpu = offload_of(comm);
   cuda_capture_mode_t mode;
   COLL_TRY(cuda_context_enter_relaxed(gpu->driver, gpu->device, &mode));
   cuda_result_t result = gpu->driver->cuStreamSynchronize(gpu->stream);
@@ -238,8 +238,8 @@ static coll_status_t wait_for(struct coll_comm *comm) {
   if (status == COLL_OK && gpu->proxy != NULL) return comm_poll_failure(comm);
   if (status == COLL_OK && !cuda_end_has_failed(gpu->end)) return COLL_OK;
   comm_lock_take(comm, comm_lock_ticket(comm));
-  if (status != COLL_OK) gpurun_fail_lost(gpu, status);
-  gpurun_check(gpu);
+  if (status != COLL_OK) offload_fail_lost(gpu, status);
+  offload_check(gpu);
   comm_lock_release(comm);
   return status != COLL_OK ? status : comm_poll_failure(comm);
 }
@@ -247,8 +247,8 @@ static coll_status_t wait_for(struct coll_comm *comm) {
 /* Before anything is queued. */
 static coll_status_t check_streams(const launch_t *launch) {
   for (size_t i = 0; i < launch->count; i++) {
-    const gpurun_t *gpu = gpurun_of(launch->calls[i].comm);
-    COLL_TRY(gpurun_check_device(launch->calls[i].comm, launch->streams[i].device));
+    const offload_t *gpu = offload_of(launch->calls[i].comm);
+    COLL_TRY(offload_check_device(launch->calls[i].comm, launch->streams[i].device));
     if (gpu->proxy != NULL) continue; /* which takes any */
     COLL_TRY(cuda_end_check_stream(gpu->end, stream_of(gpu, &launch->streams[i])));
   }
@@ -257,15 +257,15 @@ static coll_status_t check_streams(const launch_t *launch) {
 
 static coll_status_t connect_and_queue(launch_t *launch) {
   list_members(launch);
-  coll_status_t status = gpurun_connect(launch->members, launch->member_count);
+  coll_status_t status = offload_connect(launch->members, launch->member_count);
   if (status == COLL_OK) status = check_streams(launch);
   if (status == COLL_OK) return queue_all(launch);
   for (size_t i = 0; i < launch->count; i++) comm_record_error(launch->calls[i].comm, status);
   return status;
 }
 
-coll_status_t gpurun_queue(const run_call_t calls[], const gpurun_stream_t streams[],
-                           size_t count) {
+coll_status_t offload_queue(const run_call_t calls[], const offload_stream_t streams[],
+                            size_t count) {
   launch_t launch = {.calls = calls, .streams = streams, .count = count};
   coll_status_t status = allocate(&launch);
   if (status == COLL_OK) {
@@ -280,11 +280,11 @@ coll_status_t gpurun_queue(const run_call_t calls[], const gpurun_stream_t strea
   return status;
 }
 
-coll_status_t gpurun_complete(const run_call_t calls[], const gpurun_stream_t streams[],
-                              size_t count) {
+coll_status_t offload_complete(const run_call_t calls[], const offload_stream_t streams[],
+                               size_t count) {
   coll_status_t first = COLL_OK;
   for (size_t i = 0; i < count; i++) {
-    if (!streams[i].is_own || !gpurun_is_connected(calls[i].comm)) continue;
+    if (!streams[i].is_own || !offload_is_connected(calls[i].comm)) continue;
     coll_status_t status = wait_for(calls[i].comm);
     if (first == COLL_OK) first = status;
   }
@@ -293,12 +293,12 @@ coll_status_t gpurun_complete(const run_call_t calls[], const gpurun_stream_t st
 
 /* ---- the end --------------------------------------------------------------------------------*/
 
-coll_status_t gpurun_finish(struct coll_comm *comm) {
-  gpurun_t *gpu = gpurun_of(comm);
-  if (gpu != NULL && gpu->proxy != NULL) return gpurun_proxy_finish(gpu->proxy);
+coll_status_t offload_finish(struct coll_comm *comm) {
+  offload_t *gpu = offload_of(comm);
+  if (gpu != NULL && gpu->proxy != NULL) return offload_proxy_finish(gpu->proxy);
   if (gpu == NULL || gpu->end == NULL) return COLL_OK;
   while (cuda_end_query(gpu->end) == COLL_IN_PROGRESS) {
-    gpurun_check(gpu);
+    offload_check(gpu);
     base_clock_sleep_ns(POLL_NS);
   }
   return cuda_end_synchronize(gpu->end);
@@ -306,19 +306,19 @@ coll_status_t gpurun_finish(struct coll_comm *comm) {
 
 /* By the holder of the lock. The driver is asked only where the host cannot know: launches that
  * were captured are counted, whether their graphs run or not. */
-static coll_status_t query(gpurun_t *gpu) {
+static coll_status_t query(offload_t *gpu) {
   uint64_t ended;
-  if (gpu->proxy != NULL) return gpurun_proxy_query(gpu->proxy);
+  if (gpu->proxy != NULL) return offload_proxy_query(gpu->proxy);
   if (atomic_load_explicit(&gpu->has_graphs, memory_order_relaxed)) return cuda_end_query(gpu->end);
   (void)cuda_end_is_running(gpu->end, &ended);
   return ended < gpu->queued ? COLL_IN_PROGRESS : COLL_OK;
 }
 
-coll_status_t gpurun_query(struct coll_comm *comm) {
-  gpurun_t *gpu = gpurun_of(comm);
+coll_status_t offload_query(struct coll_comm *comm) {
+  offload_t *gpu = offload_of(comm);
   uint64_t ended;
-  if (!gpurun_is_connected(comm)) return COLL_OK;
-  if (gpu->proxy != NULL ? gpurun_proxy_has_jobs(gpu->proxy)
+  if (!offload_is_connected(comm)) return COLL_OK;
+  if (gpu->proxy != NULL ? offload_proxy_has_jobs(gpu->proxy)
                          : cuda_end_is_running(gpu->end, &ended)) {
     return COLL_IN_PROGRESS;
   }
@@ -328,16 +328,16 @@ coll_status_t gpurun_query(struct coll_comm *comm) {
   return status;
 }
 
-void gpurun_free(struct coll_comm *comm) {
-  gpurun_t *gpu = gpurun_of(comm);
+void offload_free(struct coll_comm *comm) {
+  offload_t *gpu = offload_of(comm);
   if (gpu == NULL) return;
-  gpurun_watch_remove(gpu);
+  offload_watch_remove(gpu);
   cuda_capture_mode_t mode;
   if (gpu->has_stream && cuda_context_enter_relaxed(gpu->driver, gpu->device, &mode) == COLL_OK) {
     (void)gpu->driver->cuStreamDestroy(gpu->stream);
     cuda_context_leave_relaxed(gpu->driver, gpu->device, mode);
   }
-  gpurun_proxy_free(gpu->proxy);
+  offload_proxy_free(gpu->proxy);
   if (gpu->end != NULL) (void)cuda_end_destroy(gpu->end);
   for (int i = 0; i < COLL_COLLECTIVE_COUNT; i++) free(gpu->profiles[i]);
   free(gpu);

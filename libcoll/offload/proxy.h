@@ -14,61 +14,61 @@
  * The proxy has a communicator of its own, of the same ranks: its calls have their own order, and
  * hold no lock that a call on the host needs.
  */
-#ifndef GPURUN_PROXY_H
-#define GPURUN_PROXY_H
+#ifndef OFFLOAD_PROXY_H
+#define OFFLOAD_PROXY_H
 
 #include "device/cuda/driver.h"
 #include "device/cuda/exchange.h"
 #include "run/call.h"
 
-struct gpurun;
-typedef struct gpurun_proxy gpurun_proxy_t;
+struct offload;
+typedef struct offload_proxy offload_proxy_t;
 
 /* Whether calls on GPUs of this communicator go through a proxy: it has a rank that shares no
  * memory with this one. The same on all ranks. */
-bool gpurun_proxy_serves(const struct coll_comm *comm);
+bool offload_proxy_serves(const struct coll_comm *comm);
 
 /* Makes gpu->proxy, with its pinned memory; gpu->driver and gpu->device are set. The caller frees
- * it with gpurun_proxy_free. COLL_ERROR_MEMORY, COLL_ERROR_SYSTEM, COLL_ERROR_UNSUPPORTED. */
-coll_status_t gpurun_proxy_create(struct gpurun *gpu);
+ * it with offload_proxy_free. COLL_ERROR_MEMORY, COLL_ERROR_SYSTEM, COLL_ERROR_UNSUPPORTED. */
+coll_status_t offload_proxy_create(struct offload *gpu);
 
 /* Starts the proxy, which connects with the proxies of the other ranks. All ranks start theirs; a
  * thread that holds several ranks starts all before it awaits one. After a failure the communicator
  * is aborted, for the others would wait. */
-coll_status_t gpurun_proxy_start(gpurun_proxy_t *proxy);
-coll_status_t gpurun_proxy_await(gpurun_proxy_t *proxy);
+coll_status_t offload_proxy_start(offload_proxy_t *proxy);
+coll_status_t offload_proxy_await(offload_proxy_t *proxy);
 
 /* Queue a collective, and a group of sends and receives. The caller holds the communicator's lock.
  * scalar: of a premul-sum. Everything but users' buffers is read before they return. After a
- * failure a part may be queued: the caller ends the communicator, and calls gpurun_proxy_abort. */
-coll_status_t gpurun_proxy_collective(gpurun_proxy_t *proxy, const run_call_t *call,
-                                      uint64_t scalar, cuda_stream_t stream);
-coll_status_t gpurun_proxy_exchange(gpurun_proxy_t *proxy, const gpu_transfer_t transfers[],
-                                    size_t count, cuda_stream_t stream);
+ * failure a part may be queued: the caller ends the communicator, and calls offload_proxy_abort. */
+coll_status_t offload_proxy_collective(offload_proxy_t *proxy, const run_call_t *call,
+                                       uint64_t scalar, cuda_stream_t stream);
+coll_status_t offload_proxy_exchange(offload_proxy_t *proxy, const gpu_transfer_t transfers[],
+                                     size_t count, cuda_stream_t stream);
 
 /* Ends the proxy's calls for the reason for which the communicator was aborted; streams that wait
  * for them go on. Any thread. */
-void gpurun_proxy_abort(gpurun_proxy_t *proxy);
+void offload_proxy_abort(offload_proxy_t *proxy);
 
 /* COLL_IN_PROGRESS until the last call has ended, captured ones aside; a failure: the GPU's context
  * is lost. The caller holds the communicator's lock. */
-coll_status_t gpurun_proxy_query(const gpurun_proxy_t *proxy);
+coll_status_t offload_proxy_query(const offload_proxy_t *proxy);
 
 /* The event behind that call, or behind a later one once there is one; NULL: there was none. It
  * lives as long as the proxy. The caller holds the communicator's lock. */
-cuda_event_t gpurun_proxy_last(const gpurun_proxy_t *proxy);
+cuda_event_t offload_proxy_last(const offload_proxy_t *proxy);
 
-/* The same as gpurun_proxy_query, of an event of gpurun_proxy_last. Any thread. */
-coll_status_t gpurun_proxy_query_event(const gpurun_proxy_t *proxy, cuda_event_t event);
+/* The same as offload_proxy_query, of an event of offload_proxy_last. Any thread. */
+coll_status_t offload_proxy_query_event(const offload_proxy_t *proxy, cuda_event_t event);
 
 /* Whether the thread has a call to carry out, or does so. Any thread. */
-bool gpurun_proxy_has_jobs(gpurun_proxy_t *proxy);
+bool offload_proxy_has_jobs(offload_proxy_t *proxy);
 
 /* Waits for all calls that were queued, and makes the checks before a communicator is destroyed.
  * The caller holds the communicator's lock. */
-coll_status_t gpurun_proxy_finish(gpurun_proxy_t *proxy);
+coll_status_t offload_proxy_finish(offload_proxy_t *proxy);
 
 /* Ends the thread and frees all. NULL: does nothing. */
-void gpurun_proxy_free(gpurun_proxy_t *proxy);
+void offload_proxy_free(offload_proxy_t *proxy);
 
 #endif

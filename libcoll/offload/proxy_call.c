@@ -5,10 +5,10 @@
  */
 #include "base/alloc.h"
 #include "base/names.h"
-#include "gpurun/proxy_state.h"
+#include "offload/proxy_state.h"
 
 typedef struct cut {
-  gpurun_proxy_t *proxy;
+  offload_proxy_t *proxy;
   const run_call_t *call;
   run_call_t piece; /* of the proxy, but for count and buffers */
   size_t element_bytes;
@@ -80,7 +80,7 @@ static coll_status_t end(void *context, size_t step, const proxy_slot_t *slot,
 }
 
 /* The call on the proxy's communicator, out of place. */
-static run_call_t make_piece(gpurun_proxy_t *proxy, const run_call_t *call, uint64_t scalar) {
+static run_call_t make_piece(offload_proxy_t *proxy, const run_call_t *call, uint64_t scalar) {
   comm_traits_t traits = comm_traits_of(call->shape);
   traits.in_place = false;
   traits.reach = PLAN_REACH_USER;
@@ -91,8 +91,8 @@ static run_call_t make_piece(gpurun_proxy_t *proxy, const run_call_t *call, uint
                       .scalar = {.value = scalar}};
 }
 
-coll_status_t gpurun_proxy_collective(gpurun_proxy_t *proxy, const run_call_t *call,
-                                      uint64_t scalar, cuda_stream_t stream) {
+coll_status_t offload_proxy_collective(offload_proxy_t *proxy, const run_call_t *call,
+                                       uint64_t scalar, cuda_stream_t stream) {
   const comm_traits_t traits = comm_traits_of(call->shape);
   const plan_shape_t shape = {
       .collective = traits.collective, .size = proxy->comm->size, .root = traits.root};

@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "comm/lock.h"
-#include "gpurun/state.h"
+#include "offload/state.h"
 
 /* The watch thread, which knows connected ranks, reads the limits with the lock held. */
 static void set_limits(struct coll_comm *comm, const comm_limits_t *limits) {
@@ -26,9 +26,9 @@ static void abort_all(struct coll_comm *const comms[], size_t count) {
   for (size_t i = 0; i < count; i++) comm_abort(comms[i], comms[i]->rank, base_last_error());
 }
 
-coll_status_t gpurun_connect_created(struct coll_comm *const comms[], const int devices[],
-                                     size_t count, uint64_t timeout_ns) {
-  gpurun_member_t *members;
+coll_status_t offload_connect_created(struct coll_comm *const comms[], const int devices[],
+                                      size_t count, uint64_t timeout_ns) {
+  offload_member_t *members;
   const comm_limits_t limits = comms[0]->watched.limits; /* all have the same */
   const comm_limits_t during = {.hang_ns = limits.hang_ns, .timeout_ns = timeout_ns};
   coll_status_t status = base_alloc(count, sizeof *members, "ranks on GPUs", (void **)&members);
@@ -37,17 +37,17 @@ coll_status_t gpurun_connect_created(struct coll_comm *const comms[], const int 
     return status;
   }
   for (size_t i = 0; i < count; i++) {
-    members[i] = (gpurun_member_t){.comm = comms[i], .device = devices[i]};
+    members[i] = (offload_member_t){.comm = comms[i], .device = devices[i]};
     set_limits(comms[i], &during);
   }
-  status = gpurun_connect(members, count);
+  status = offload_connect(members, count);
   for (size_t i = 0; i < count; i++) set_limits(comms[i], &limits);
   free(members);
   return are_usable(comms, count) ? COLL_OK : status;
 }
 
-int gpurun_device(const struct coll_comm *comm) {
+int offload_device(const struct coll_comm *comm) {
   /* acquire: what the thread that made it has written */
-  const gpurun_t *gpu = atomic_load_explicit(&comm->gpu, memory_order_acquire);
+  const offload_t *gpu = atomic_load_explicit(&comm->gpu, memory_order_acquire);
   return gpu != NULL ? gpu->device : CUDA_NO_DEVICE;
 }

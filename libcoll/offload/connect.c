@@ -12,8 +12,8 @@
 #include "bootstrap/process.h"
 #include "comm/lock.h"
 #include "comm/settings.h"
-#include "gpurun/descriptors.h"
-#include "gpurun/state.h"
+#include "offload/descriptors.h"
+#include "offload/state.h"
 #include "run/batch.h"
 
 #define POLL_NS 50000u
@@ -33,7 +33,7 @@ typedef struct announcement {
 
 /* A member while it is being connected. */
 typedef struct attempt {
-  gpurun_member_t *member;
+  offload_member_t *member;
   announcement_t own;
   announcement_t *all; /* [size] */
   report_t *reports;   /* [size] */
@@ -53,12 +53,12 @@ static void note(report_t *report, coll_status_t status) {
 
 /* A launch of the copy engines that blocks finds out itself if it waits in vain. */
 static void check_while_launching(void *context) {
-  gpurun_take_lock_back(context);
-  gpurun_check(context);
-  gpurun_lend_lock(context);
+  offload_take_lock_back(context);
+  offload_check(context);
+  offload_lend_lock(context);
 }
 
-static coll_status_t create_end(gpurun_t *gpu, const struct coll_comm *comm) {
+static coll_status_t create_end(offload_t *gpu, const struct coll_comm *comm) {
   cuda_end_config_t config = {.rank = comm->rank,
                               .size = comm->size,
                               .device = gpu->device,
@@ -70,8 +70,8 @@ static coll_status_t create_end(gpurun_t *gpu, const struct coll_comm *comm) {
   COLL_TRY(comm_cuda_blocks_setting(&config.blocks));
   COLL_TRY(comm_cuda_protocols_setting(&config.protocols));
   COLL_TRY(cuda_driver_load(&gpu->driver));
-  COLL_TRY(gpurun_proxy_serves(comm) ? gpurun_proxy_create(gpu)
-                                     : cuda_end_create(gpu->driver, &config, &gpu->end));
+  COLL_TRY(offload_proxy_serves(comm) ? offload_proxy_create(gpu)
+                                      : cuda_end_create(gpu->driver, &config, &gpu->end));
   COLL_TRY(cuda_context_enter_relaxed(gpu->driver, gpu->device, &mode));
   cuda_result_t result =
       gpu->driver->cuStreamCreateWithPriority(&gpu->stream, CUDA_STREAM_NON_BLOCKING, 0);
@@ -82,7 +82,7 @@ static coll_status_t create_end(gpurun_t *gpu, const struct coll_comm *comm) {
 
 /* Makes the descriptor too, so that nobody waits for one that cannot be made. */
 static void announce(attempt_t *attempt) {
-  gpurun_t *gpu = attempt->member->gpu;
+  offload_t *gpu = attempt->member->gpu;
   note(&attempt->own.report, create_end(gpu, attempt->member->comm));
   if (attempt->own.report.status != COLL_OK || gpu->proxy != NULL) return;
   cuda_end_describe(gpu->end, &attempt->own.record);
@@ -124,7 +124,7 @@ static coll_status_t pass_descriptor(attempt_t *attempt) {
   if (!attempt->has_remote) return COLL_OK;
   comm_lock_take(comm, comm_lock_ticket(comm));
   coll_status_t status =
-      gpurun_descriptors_pass(comm, attempt->remote, DESCRIPTOR_TAG, attempt->descriptor);
+      offload_descriptors_pass(comm, attempt->remote, DESCRIPTOR_TAG, attempt->descriptor);
   comm_lock_release(comm);
   return status;
 }
@@ -134,7 +134,7 @@ static coll_status_t receive_descriptors(const attempt_t *attempt, int descripto
   if (!attempt->has_remote) return COLL_OK;
   comm_lock_take(comm, comm_lock_ticket(comm));
   coll_status_t status =
-      gpurun_descriptors_receive(comm, attempt->remote, DESCRIPTOR_TAG, descriptors);
+      offload_descriptors_receive(comm, attempt->remote, DESCRIPTOR_TAG, descriptors);
   comm_lock_release(comm);
   return status;
 }
@@ -198,17 +198,17 @@ static coll_status_t allocate(attempt_t *attempt) {
 /* Descriptors are passed by all before any is waited for, as one thread may hold both ranks. */
 static void connect_ranks(attempt_t attempts[], size_t count) {
   for (size_t i = 0; i < count; i++) {
-    gpurun_proxy_t *proxy = attempts[i].member->gpu->proxy;
+    offload_proxy_t *proxy = attempts[i].member->gpu->proxy;
     if (attempts[i].verdict.status == COLL_OK) {
       note(&attempts[i].own.report,
-           proxy != NULL ? gpurun_proxy_start(proxy) : pass_descriptor(&attempts[i]));
+           proxy != NULL ? offload_proxy_start(proxy) : pass_descriptor(&attempts[i]));
     }
   }
   for (size_t i = 0; i < count; i++) {
-    gpurun_proxy_t *proxy = attempts[i].member->gpu->proxy;
+    offload_proxy_t *proxy = attempts[i].member->gpu->proxy;
     if (attempts[i].verdict.status == COLL_OK && attempts[i].own.report.status == COLL_OK) {
       note(&attempts[i].own.report,
-           proxy != NULL ? gpurun_proxy_await(proxy) : map_arenas(&attempts[i]));
+           proxy != NULL ? offload_proxy_await(proxy) : map_arenas(&attempts[i]));
       if (proxy != NULL) continue;
       attempts[i].own.report.offer = cuda_end_offer(attempts[i].member->gpu->end);
     }
@@ -242,22 +242,22 @@ static void agree_on_offer(const attempt_t *attempt) {
 }
 
 /* With the thread's last error. The blocks of the GPU are for others. */
-static void refuse(gpurun_t *gpu, coll_status_t status) {
+static void refuse(offload_t *gpu, coll_status_t status) {
   if (gpu->end != NULL) cuda_end_agree(gpu->end, (cuda_offer_t){0});
   gpu->status = status;
   snprintf(gpu->refusal, sizeof gpu->refusal, "%s", base_last_error());
   /* release: with the text */
-  atomic_store_explicit(&gpu->state, GPURUN_REFUSED, memory_order_release);
+  atomic_store_explicit(&gpu->state, OFFLOAD_REFUSED, memory_order_release);
 }
 
 /* This rank takes no part in the exchange, or no more: the others must not wait for it. */
-static void give_up(const gpurun_member_t *member, coll_status_t status) {
+static void give_up(const offload_member_t *member, coll_status_t status) {
   refuse(member->gpu, status);
   if (comm_is_usable(member->comm))
     comm_abort(member->comm, member->comm->rank, member->gpu->refusal);
 }
 
-static void note_engine(const struct coll_comm *comm, gpurun_t *gpu) {
+static void note_engine(const struct coll_comm *comm, offload_t *gpu) {
   const char *reason;
   bool copies = cuda_end_engine(gpu->end, &reason) == CUDA_ENGINE_COPY;
   gpu->cores = cuda_end_parallel(gpu->end);
@@ -274,7 +274,7 @@ static void note_engine(const struct coll_comm *comm, gpurun_t *gpu) {
 /* status: of this rank's part in the exchange. */
 static void conclude(attempt_t *attempt, coll_status_t status) {
   struct coll_comm *comm = attempt->member->comm;
-  gpurun_t *gpu = attempt->member->gpu;
+  offload_t *gpu = attempt->member->gpu;
   if (status != COLL_OK) {
     give_up(attempt->member, status);
   } else if (attempt->verdict.status != COLL_OK) {
@@ -285,9 +285,9 @@ static void conclude(attempt_t *attempt, coll_status_t status) {
       agree_on_offer(attempt);
       note_engine(comm, gpu);
     }
-    gpurun_watch_add(gpu);
+    offload_watch_add(gpu);
     /* release: with all that was written to it */
-    atomic_store_explicit(&gpu->state, GPURUN_CONNECTED, memory_order_release);
+    atomic_store_explicit(&gpu->state, OFFLOAD_CONNECTED, memory_order_release);
   }
   if (attempt->descriptor >= 0) close(attempt->descriptor);
   free(attempt->all);
@@ -295,7 +295,7 @@ static void conclude(attempt_t *attempt, coll_status_t status) {
   free(attempt->remote);
 }
 
-static coll_status_t connect_all(gpurun_member_t members[], size_t count) {
+static coll_status_t connect_all(offload_member_t members[], size_t count) {
   attempt_t *attempts;
   size_t used = 0;
   COLL_TRY(base_alloc(count, sizeof *attempts, "connections of GPUs", (void **)&attempts));
@@ -313,8 +313,8 @@ static coll_status_t connect_all(gpurun_member_t members[], size_t count) {
 /* ---- one thread per communicator ------------------------------------------------------------*/
 
 /* Makes the state, unless another thread has. */
-static coll_status_t claim(gpurun_member_t *member) {
-  gpurun_t *made = NULL, *found = gpurun_of(member->comm);
+static coll_status_t claim(offload_member_t *member) {
+  offload_t *made = NULL, *found = offload_of(member->comm);
   if (found == NULL) {
     COLL_TRY(base_alloc(1, sizeof *made, "a communicator's GPU", (void **)&made));
     made->comm = member->comm;
@@ -328,17 +328,17 @@ static coll_status_t claim(gpurun_member_t *member) {
   return COLL_OK;
 }
 
-static gpurun_state_t await(const gpurun_t *gpu) {
-  gpurun_state_t state;
+static offload_state_t await(const offload_t *gpu) {
+  offload_state_t state;
   /* acquire: with all that the thread that connects has written */
-  while ((state = atomic_load_explicit(&gpu->state, memory_order_acquire)) == GPURUN_CONNECTING) {
+  while ((state = atomic_load_explicit(&gpu->state, memory_order_acquire)) == OFFLOAD_CONNECTING) {
     base_clock_sleep_ns(POLL_NS);
   }
   return state;
 }
 
-coll_status_t gpurun_check_device(struct coll_comm *comm, int device) {
-  const gpurun_t *gpu = gpurun_of(comm);
+coll_status_t offload_check_device(struct coll_comm *comm, int device) {
+  const offload_t *gpu = offload_of(comm);
   if (gpu->device == device) return COLL_OK;
   return base_fail(
       COLL_ERROR_INVALID,
@@ -348,37 +348,38 @@ coll_status_t gpurun_check_device(struct coll_comm *comm, int device) {
 }
 
 /* Claims and connects. On failure, whatever was claimed may be left so. */
-static coll_status_t claim_and_connect(gpurun_member_t members[], size_t count) {
+static coll_status_t claim_and_connect(offload_member_t members[], size_t count) {
   for (size_t i = 0; i < count; i++) COLL_TRY(claim(&members[i]));
   return connect_all(members, count);
 }
 
-static void give_up_all(const gpurun_member_t members[], size_t count, coll_status_t status) {
+static void give_up_all(const offload_member_t members[], size_t count, coll_status_t status) {
   for (size_t i = 0; i < count; i++) {
-    const gpurun_t *gpu = members[i].gpu;
+    const offload_t *gpu = members[i].gpu;
     if (!members[i].connects) continue;
-    if (atomic_load_explicit(&gpu->state, memory_order_relaxed) != GPURUN_CONNECTING) continue;
+    if (atomic_load_explicit(&gpu->state, memory_order_relaxed) != OFFLOAD_CONNECTING) continue;
     give_up(&members[i], status);
   }
 }
 
-coll_status_t gpurun_connect(gpurun_member_t members[], size_t count) {
+coll_status_t offload_connect(offload_member_t members[], size_t count) {
   coll_status_t status = claim_and_connect(members, count);
   if (status != COLL_OK) {
     give_up_all(members, count, status);
     return status;
   }
   for (size_t i = 0; i < count; i++) {
-    if (await(members[i].gpu) == GPURUN_REFUSED) {
+    if (await(members[i].gpu) == OFFLOAD_REFUSED) {
       return base_fail(members[i].gpu->status, "%s", members[i].gpu->refusal);
     }
-    COLL_TRY(gpurun_check_device(members[i].comm, members[i].device));
+    COLL_TRY(offload_check_device(members[i].comm, members[i].device));
   }
   return COLL_OK;
 }
 
-bool gpurun_is_connected(struct coll_comm *comm) {
-  const gpurun_t *gpu = gpurun_of(comm);
+bool offload_is_connected(struct coll_comm *comm) {
+  const offload_t *gpu = offload_of(comm);
   /* acquire: with all that the thread that connects has written */
-  return gpu != NULL && atomic_load_explicit(&gpu->state, memory_order_acquire) == GPURUN_CONNECTED;
+  return gpu != NULL &&
+         atomic_load_explicit(&gpu->state, memory_order_acquire) == OFFLOAD_CONNECTED;
 }

@@ -2,7 +2,7 @@
  * An allgather tells every rank what memory all others have. File descriptors follow, then each
  * rank maps what it can, and a second allgather tells whether all have.
  */
-#include "gpurun/window.h"
+#include "offload/window.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include "base/alloc.h"
 #include "bootstrap/process.h"
 #include "device/cuda/pointer.h"
-#include "gpurun/descriptors.h"
+#include "offload/descriptors.h"
 #include "run/allgather.h"
 
 #define TAG_OF_WINDOWS (UINT64_C(1) << 56) /* plus the window's number on the communicator */
@@ -120,13 +120,13 @@ static coll_status_t check_outcomes(const making_t *m) {
 
 static bool is_of_this_process(const making_t *m, int rank) {
   if (rank == m->comm->rank) return true;
-  return gpurun_descriptors_reach(m->comm, rank) &&
+  return offload_descriptors_reach(m->comm, rank) &&
          m->parts[rank].process == m->parts[m->comm->rank].process;
 }
 
 /* Whether the rank is in another process of this host, and both have memory of GPUs. */
 static bool must_import(const making_t *m, int rank) {
-  return gpurun_descriptors_reach(m->comm, rank) && !is_of_this_process(m, rank) &&
+  return offload_descriptors_reach(m->comm, rank) && !is_of_this_process(m, rank) &&
          is_of_gpu(m, rank) && m->driver != NULL;
 }
 
@@ -140,8 +140,8 @@ static coll_status_t exchange_descriptors(making_t *m) {
   pthread_mutex_lock(&comm->lock);
   m->window->number = comm->windows.made++;
   pthread_mutex_unlock(&comm->lock);
-  return gpurun_descriptors_exchange(comm, m->to, m->from, TAG_OF_WINDOWS + m->window->number,
-                                     m->descriptor, m->descriptors);
+  return offload_descriptors_exchange(comm, m->to, m->from, TAG_OF_WINDOWS + m->window->number,
+                                      m->descriptor, m->descriptors);
 }
 
 static coll_status_t map_of_gpu(making_t *m, int rank) {
@@ -260,8 +260,8 @@ static void free_making(making_t *m) {
   free(m->parts);
 }
 
-coll_status_t gpurun_window_create(struct coll_comm *comm, void *ptr, size_t bytes,
-                                   struct coll_window **window) {
+coll_status_t offload_window_create(struct coll_comm *comm, void *ptr, size_t bytes,
+                                    struct coll_window **window) {
   char text[COMM_ERROR_BYTES];
   making_t m = {.comm = comm, .descriptor = -1};
   coll_status_t status = allocate(&m);
@@ -282,7 +282,7 @@ coll_status_t gpurun_window_create(struct coll_comm *comm, void *ptr, size_t byt
   pthread_mutex_lock(&comm->lock);
   m.window->next = comm->windows.first;
   comm->windows.first = m.window;
-  atomic_store_explicit(&m.window->tag, base_fork_tag + GPURUN_WINDOW, memory_order_release);
+  atomic_store_explicit(&m.window->tag, base_fork_tag + OFFLOAD_WINDOW, memory_order_release);
   pthread_mutex_unlock(&comm->lock);
   *window = m.window;
   return COLL_OK;
@@ -290,10 +290,10 @@ coll_status_t gpurun_window_create(struct coll_comm *comm, void *ptr, size_t byt
 
 /* ---- later -----------------------------------------------------------------------------------*/
 
-coll_status_t gpurun_window_check(const struct coll_window *window, bool *inherited) {
+coll_status_t offload_window_check(const struct coll_window *window, bool *inherited) {
   uint64_t tag = base_handles_tag(&windows, window);
-  *inherited = base_fork_inherited(tag) == GPURUN_WINDOW;
-  if (*inherited || tag == base_fork_tag + GPURUN_WINDOW) return COLL_OK;
+  *inherited = base_fork_inherited(tag) == OFFLOAD_WINDOW;
+  if (*inherited || tag == base_fork_tag + OFFLOAD_WINDOW) return COLL_OK;
   return base_fail(
       COLL_ERROR_INVALID,
       "%p is not a window, or it was destroyed already, perhaps with its communicator: "
@@ -301,7 +301,7 @@ coll_status_t gpurun_window_check(const struct coll_window *window, bool *inheri
       (const void *)window);
 }
 
-coll_status_t gpurun_window_destroy(struct coll_window *window) {
+coll_status_t offload_window_destroy(struct coll_window *window) {
   struct coll_comm *comm = window->comm;
   pthread_mutex_lock(&comm->lock);
   struct coll_window **link = &comm->windows.first;
@@ -311,8 +311,8 @@ coll_status_t gpurun_window_destroy(struct coll_window *window) {
   return discard(window);
 }
 
-struct coll_window *gpurun_window_find(struct coll_comm *comm, const void *ptr, size_t bytes,
-                                       size_t *offset) {
+struct coll_window *offload_window_find(struct coll_comm *comm, const void *ptr, size_t bytes,
+                                        size_t *offset) {
   struct coll_window *found = NULL;
   pthread_mutex_lock(&comm->lock);
   for (struct coll_window *w = comm->windows.first; w != NULL && found == NULL; w = w->next) {
@@ -325,6 +325,6 @@ struct coll_window *gpurun_window_find(struct coll_comm *comm, const void *ptr, 
   return found;
 }
 
-void gpurun_windows_free(struct coll_comm *comm) {
-  while (comm->windows.first != NULL) (void)gpurun_window_destroy(comm->windows.first);
+void offload_windows_free(struct coll_comm *comm) {
+  while (comm->windows.first != NULL) (void)offload_window_destroy(comm->windows.first);
 }

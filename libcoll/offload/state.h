@@ -1,40 +1,40 @@
 /*
  * What a communicator has on its GPU. For the files of this folder.
  */
-#ifndef GPURUN_STATE_H
-#define GPURUN_STATE_H
+#ifndef OFFLOAD_STATE_H
+#define OFFLOAD_STATE_H
 
 #include "comm/comm.h"
-#include "gpurun/gpu.h"
-#include "gpurun/proxy.h"
+#include "offload/gpu.h"
+#include "offload/proxy.h"
 #include "tune/tune.h"
 
-typedef enum gpurun_state {
-  GPURUN_CONNECTING, /* by the thread that made it */
-  GPURUN_CONNECTED,
-  GPURUN_REFUSED /* on all ranks; `refusal` says why */
-} gpurun_state_t;
+typedef enum offload_state {
+  OFFLOAD_CONNECTING, /* by the thread that made it */
+  OFFLOAD_CONNECTED,
+  OFFLOAD_REFUSED /* on all ranks; `refusal` says why */
+} offload_state_t;
 
-/* A collective that was launched, at its number among these modulo GPURUN_LAUNCHES; `sequence` is
+/* A collective that was launched, at its number among these modulo OFFLOAD_LAUNCHES; `sequence` is
  * 1 more than that number, and 0 while the entry is written. */
-#define GPURUN_LAUNCHES 64
-typedef struct gpurun_launch {
+#define OFFLOAD_LAUNCHES 64
+typedef struct offload_launch {
   _Atomic uint64_t sequence, number; /* number: on the communicator */
   _Atomic uintptr_t stream;
-} gpurun_launch_t;
+} offload_launch_t;
 
-typedef enum gpurun_loan {
-  GPURUN_KEPT,
-  GPURUN_LENT,
-  GPURUN_BORROWED /* the thread of watch.c has it */
-} gpurun_loan_t;
+typedef enum offload_loan {
+  OFFLOAD_KEPT,
+  OFFLOAD_LENT,
+  OFFLOAD_BORROWED /* the thread of watch.c has it */
+} offload_loan_t;
 
-typedef struct gpurun {
-  _Atomic gpurun_state_t state; /* written by the thread that connects */
+typedef struct offload {
+  _Atomic offload_state_t state; /* written by the thread that connects */
   const cuda_driver_t *driver;
   int device;
   cuda_end_t *end;               /* NULL: not made */
-  gpurun_proxy_t *proxy;         /* of ranks on several hosts, in place of `end`; or NULL */
+  offload_proxy_t *proxy;        /* of ranks on several hosts, in place of `end`; or NULL */
   const tune_machine_t *machine; /* by which algorithms are chosen, and */
   int cores;                     /* as tune_call_t.cores */
   cuda_stream_t stream;          /* for calls without a stream */
@@ -42,7 +42,7 @@ typedef struct gpurun {
   coll_status_t status; /* REFUSED */
   char refusal[COMM_ERROR_BYTES];
 
-  _Atomic gpurun_loan_t loan; /* of the communicator's lock */
+  _Atomic offload_loan_t loan; /* of the communicator's lock */
 
   /* The fields below belong to the holder of the communicator's lock. */
   tune_profile_t
@@ -55,7 +55,7 @@ typedef struct gpurun {
   uint64_t queued, asked;  /* launches; those of which the driver has said that they have ended */
   uint64_t launched;       /* collectives */
   _Atomic bool has_graphs; /* some of them were captured */
-  gpurun_launch_t launches[GPURUN_LAUNCHES]; /* written by the holder, read by any thread */
+  offload_launch_t launches[OFFLOAD_LAUNCHES]; /* written by the holder, read by any thread */
 
   /* Of watch.c, for the holder of the communicator's lock. */
   cuda_seen_wait_t left; /* for a rank that has left */
@@ -70,75 +70,75 @@ typedef struct gpurun {
   struct coll_comm *comm;
 
   /* Of the list of watch.c, guarded by its lock. */
-  struct gpurun *next;
+  struct offload *next;
   bool leaves; /* its threads do not begin with it any more */
-} gpurun_t;
+} offload_t;
 
 /* NULL: its ranks have not begun to connect. */
-static inline gpurun_t *gpurun_of(struct coll_comm *comm) {
+static inline offload_t *offload_of(struct coll_comm *comm) {
   /* acquire: what the thread that made it has written */
   return atomic_load_explicit(&comm->gpu, memory_order_acquire);
 }
 
 /* A communicator whose ranks are to be connected, with the GPU of this rank. */
-typedef struct gpurun_member {
+typedef struct offload_member {
   struct coll_comm *comm;
   int device;
-  gpurun_t *gpu;
+  offload_t *gpu;
   bool connects; /* this thread does it */
-} gpurun_member_t;
+} offload_member_t;
 
 /* Connects the ranks of all communicators at once, for one thread may hold several ranks of one.
  * Waits for their other ranks. Returns the first refusal or failure. */
-coll_status_t gpurun_connect(gpurun_member_t members[], size_t count);
+coll_status_t offload_connect(offload_member_t members[], size_t count);
 
 /* The program of a plan, and whether the plan accesses INPUT and OUTPUT of peers. */
-typedef struct gpurun_choice {
+typedef struct offload_choice {
   const cuda_program_t *program;
   bool reaches[2];
-} gpurun_choice_t;
+} offload_choice_t;
 
 /* COLL_ERROR_INVALID: the ranks are connected, and this one has another GPU. */
-coll_status_t gpurun_check_device(struct coll_comm *comm, int device);
+coll_status_t offload_check_device(struct coll_comm *comm, int device);
 
 /* Ends the communicator, because the driver has failed on this rank's GPU with the thread's last
  * error. The caller holds the lock. */
-void gpurun_fail_lost(gpurun_t *gpu, coll_status_t status);
+void offload_fail_lost(offload_t *gpu, coll_status_t status);
 
 /* Chooses the plan of a collective, with `bytes` per block, and finds its program on the GPU.
  * in_window: whether INPUT and OUTPUT are in windows, so that plans may access those of peers. The
  * caller holds the lock. */
-coll_status_t gpurun_choose(struct coll_comm *comm, const comm_traits_t *traits, size_t bytes,
-                            const bool in_window[2], gpurun_choice_t *choice);
+coll_status_t offload_choose(struct coll_comm *comm, const comm_traits_t *traits, size_t bytes,
+                             const bool in_window[2], offload_choice_t *choice);
 
 /* Around functions of the driver, by the holder of the lock, which may block there: where a stream
  * holds as many launches as it can, until a peer has launched its part. Meanwhile the thread of
  * watch.c may do what else the holder of the lock may, so that it finds out if that peer has died.
  */
-void gpurun_lend_lock(gpurun_t *gpu);
-void gpurun_take_lock_back(gpurun_t *gpu);
+void offload_lend_lock(offload_t *gpu);
+void offload_take_lock_back(offload_t *gpu);
 
 /* Notes a collective that was launched with the kernel's next number. The caller holds the lock. */
-void gpurun_note_launch(gpurun_t *gpu, uint64_t number, cuda_stream_t stream);
+void offload_note_launch(offload_t *gpu, uint64_t number, cuda_stream_t stream);
 
 /* Publishes what this rank's kernel waits for, and reports it if it hangs. By the thread of
  * watch.c. */
-void gpurun_show_wait(gpurun_t *gpu);
+void offload_show_wait(offload_t *gpu);
 
 /* A sentence on what this rank's kernel waits for. Any thread. */
-void gpurun_describe_wait(const gpurun_t *gpu, uint64_t waited_ns, char *text, size_t bytes);
+void offload_describe_wait(const offload_t *gpu, uint64_t waited_ns, char *text, size_t bytes);
 
 /* Finds failures of other ranks and of this rank's kernels, and tells the one of the other. The
  * caller holds the lock. */
-void gpurun_check(gpurun_t *gpu);
+void offload_check(offload_t *gpu);
 
 /* Ends this rank's calls on its GPU, whose communicator has failed. Any thread. */
-void gpurun_abort(gpurun_t *gpu);
+void offload_abort(offload_t *gpu);
 
 /* The same every 20 ms, by a thread of the process, from connection to destruction. The latter
  * waits if that thread, or the one that asks the driver, is at this communicator, but for no other;
  * the caller may hold the communicator's lock. */
-void gpurun_watch_add(gpurun_t *gpu);
-void gpurun_watch_remove(gpurun_t *gpu);
+void offload_watch_add(offload_t *gpu);
+void offload_watch_remove(offload_t *gpu);
 
 #endif
