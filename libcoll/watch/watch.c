@@ -108,10 +108,6 @@ static coll_status_t confirm_loss(watch_t *watch, struct coll_comm *comm, int pe
   }
   watch->suspected_comm = comm;
   watch->suspected_peer = peer;
-  /* With several communicators only one was armed. This makes the next poll find messages that the
-   * peer sent and the transport held back. */
-  comm->local->ops->arm(comm->local);
-  comm->local->ops->disarm(comm->local);
   return COLL_OK;
 }
 

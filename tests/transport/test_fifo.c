@@ -268,25 +268,6 @@ Test(fifo, acknowledges_hot_slots_often) {
   free_pair(&p);
 }
 
-/* A receiver of short payloads holds back so few that the sender has slots left. */
-Test(fifo, holds_back_within_its_hot_slots) {
-  pair_t p;
-  make_pair(&p, 2, 0);
-  p.hot = true;
-  cr_assert(put(&p, SHM_HOT_BYTES));
-  take(&p);
-  while (!shm_incoming_sender_is_ahead(&p.in))
-    cr_assert(put(&p, SHM_HOT_BYTES), "no room before the sender is ahead");
-  cr_assert_eq(p.put - p.taken, SHM_HOT_HOLDBACK + 1);
-  take_all(&p);
-  cr_assert(put(&p, SHM_INLINE_BYTES));
-  take(&p);
-  while (!shm_incoming_sender_is_ahead(&p.in))
-    cr_assert(put(&p, SHM_INLINE_BYTES), "no room for short messages");
-  cr_assert_eq(p.put - p.taken, p.layout.descriptors[0] / 2 + 1);
-  free_pair(&p);
-}
-
 /* A sender whose messages are all taken has the whole ring again, at any position. */
 Test(fifo, wraps_without_losing_room) {
   pair_t p;

@@ -28,8 +28,8 @@ typedef struct shm_fifo {
   uint32_t signals_sent, signals_received; /* modulo 2^32 */
   /* Value of signals_sent at which the ring is full, by the last read of `taken`. */
   uint32_t signals_full_at;
-  /* Value of in.received at the latest send. Compared with in.received, it shows streams without
-   * replies: at the next send those of this rank, later those of the peer. */
+  /* Value of in.received at the latest send. If it is the same at the next one, this rank sends a
+   * stream without replies. */
   uint64_t received_at_send;
 } shm_fifo_t;
 
@@ -70,7 +70,6 @@ typedef struct shm {
   uint64_t probe; /* the number of this rank's transport_probe_t */
   int *pids;      /* [size]: of the peers' processes, as this process sees them; NULL: not probed */
   uint32_t doorbell_seen; /* value of the doorbell at arm, for the sleep after it */
-  uint32_t arm_count;     /* number of calls of arm */
 } shm_t;
 
 static inline shm_t *shm_end_of(transport_t *t) {

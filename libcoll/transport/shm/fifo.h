@@ -27,7 +27,6 @@
 
 #include "base/alloc.h"
 #include "base/prefetch.h"
-#include "transport/shm/holdback.h"
 #include "transport/shm/hot.h"
 #include "transport/shm/layout.h"
 #include "transport/shm/payload.h"
@@ -78,10 +77,9 @@ typedef struct shm_incoming {
   uint32_t desc_mask, byte_mask;
   /* What may be taken without an acknowledgement. */
   uint32_t unacked_descs_max, unacked_bytes_max;
-  uint32_t latest_bytes;         /* of the latest message; the next is probably as long */
-  uint32_t holdback_below_bytes; /* only shorter messages may be held back (holdback.h) */
-  shm_holdback_t holdback;
-  uint32_t ack_at; /* count of taken messages at which the next acknowledgement is due */
+  uint32_t latest_bytes; /* of the latest message; the next is probably as long */
+  bool caught_up;        /* the receiver polled for the next message before it was there */
+  uint32_t ack_at;       /* count of taken messages at which the next acknowledgement is due */
   /* End of the latest payload taken, and its value at the latest acknowledgement. */
   uint32_t position, acked_position;
   uint32_t
@@ -107,17 +105,6 @@ static inline void shm_outgoing_init(shm_outgoing_t *out, const shm_layout_t *la
   shm_policy_init(&out->policy);
 }
 
-/* Length below which messages may be held back. A holdback lasts for half of the descriptors; the
- * payloads of that many messages of this length, with their padding, take at most half of the ring.
- * No holdback on the P2P channel: a rank that waits for messages of a pair may wait for others as
- * well, and then polls too rarely for a holdback to pay. */
-static inline uint32_t shm_holdback_below_bytes(const shm_layout_t *layout, int channel) {
-  uint32_t bytes =
-      layout->ring_bytes[channel] / layout->descriptors[channel] - 2 * layout->padding_bytes;
-  if (channel == TRANSPORT_CHANNEL_P2P) return 0;
-  return bytes < SHM_HOLDBACK_BELOW_BYTES ? bytes : SHM_HOLDBACK_BELOW_BYTES;
-}
-
 static inline void shm_incoming_init(shm_incoming_t *in, const shm_layout_t *layout, int channel,
                                      shm_ring_t *ring) {
   bool p2p = channel == TRANSPORT_CHANNEL_P2P;
@@ -129,9 +116,7 @@ static inline void shm_incoming_init(shm_incoming_t *in, const shm_layout_t *lay
                          .unacked_descs_max = unacked,
                          .ack_at = unacked,
                          .populates = shm_layout_populates(layout, channel),
-                         .unacked_bytes_max = SHM_UNACKED_SLOTS * (uint32_t)layout->slot_bytes,
-                         .holdback_below_bytes = shm_holdback_below_bytes(layout, channel)};
-  shm_holdback_init(&in->holdback);
+                         .unacked_bytes_max = SHM_UNACKED_SLOTS * (uint32_t)layout->slot_bytes};
 }
 
 /* Reads the receiver's last acknowledgement. */
@@ -295,16 +280,6 @@ static inline void shm_incoming_ack(shm_incoming_t *in) {
   atomic_store_explicit(&in->ring->taken, taken.word, memory_order_release);
 }
 
-/* Returns whether the sender is ahead by half of the descriptors, or by SHM_HOT_HOLDBACK hot slots.
- * */
-static inline bool shm_incoming_sender_is_ahead(const shm_incoming_t *in) {
-  bool hot = in->hot && in->latest_bytes > SHM_INLINE_BYTES;
-  uint64_t next = in->received + (hot ? SHM_HOT_HOLDBACK : (in->desc_mask + 1) / 2);
-  const shm_slot_t *slot = shm_desc_slot(in->ring, next, in->desc_mask);
-  /* relaxed: the message itself is not read here */
-  return atomic_load_explicit(&slot->sequence, memory_order_relaxed) == (uint32_t)next + 1;
-}
-
 /* Records where the payload of the taken message was, to predict the next. Returns whether an
  * acknowledgement is due. */
 static inline bool shm_incoming_note_payload(shm_incoming_t *in, const shm_desc_t *descriptor) {
@@ -337,8 +312,8 @@ static inline bool shm_incoming_take(shm_incoming_t *in) {
   bool must_ack = (uint32_t)++in->received == in->ack_at;
   /* prefetch the next descriptor, unless the receiver had caught up: then the line is left to the
    * sender, which is about to write it */
-  if (!in->holdback.caught_up) __builtin_prefetch(shm_incoming_next(in));
-  in->holdback.caught_up = false;
+  if (!in->caught_up) __builtin_prefetch(shm_incoming_next(in));
+  in->caught_up = false;
   in->latest_bytes = slot->bytes;
   in->prefetches = false;
   if (in->latest_bytes > SHM_INLINE_BYTES)

@@ -19,8 +19,6 @@
 #include "transport/shm/layout.h"
 
 #define SHM_HOT_ACK_INTERVAL 2
-#define SHM_HOT_HOLDBACK \
-  2 /* messages by which a held-back receiver lets its sender get ahead (holdback.h) */
 /* Prefetching a hot line while it is being written is slower than not prefetching, except for the
  * shortest payloads. A rank that replies to each message waits for each; outside of the sizes
  * between these two limits it gains more from prefetching than from hot slots. */

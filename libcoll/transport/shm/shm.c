@@ -54,38 +54,10 @@ BASE_APART static coll_status_t peek_long(const shm_fifo_t *fifo, const shm_desc
   return COLL_OK;
 }
 
-/* Returns whether the peer sends a stream of short messages without replies. */
-static bool is_stream(const shm_fifo_t *fifo) {
-  return fifo->in.received - fifo->received_at_send >= SHM_HOLDBACK_AFTER &&
-         fifo->port.transport->own_cores && fifo->in.latest_bytes < fifo->in.holdback_below_bytes;
-}
-
-/* Number that changes with each completed collective and each arm (before a sleep, or before giving
- * up on a peer). A holdback ends when it changes: a message is held back only while the rank waits
- * for it and does nothing else. */
-static uint32_t epoch_of(const shm_t *s) {
-  const flight_recorder_t *own = s->transport.flight;
-  return s->arm_count + (uint32_t)atomic_load_explicit(&own->completed, memory_order_relaxed);
-}
-
-/* Returns whether the oldest message, if there is one, is held back. */
-BASE_APART static bool is_held_back(shm_fifo_t *fifo) {
-  shm_incoming_t *in = &fifo->in;
-  return shm_holdback_holds(&in->holdback, shm_incoming_sender_is_ahead(in),
-                            epoch_of(shm_end_of(fifo->port.transport)));
-}
-
-BASE_APART static void note_miss(shm_fifo_t *fifo) {
-  shm_holdback_miss(&fifo->in.holdback, is_stream(fifo),
-                    epoch_of(shm_end_of(fifo->port.transport)));
-}
-
-/* Returns the descriptor of the oldest message; NULL: there is none, or it is held back. */
+/* Returns the descriptor of the oldest message; NULL: there is none. */
 BASE_INLINE const shm_desc_t *poll_fifo(shm_fifo_t *fifo, transport_head_t *head) {
-  shm_incoming_t *in = &fifo->in;
-  if (__builtin_expect(in->holdback.polls_left > 0, false) && is_held_back(fifo)) return NULL;
-  const shm_desc_t *descriptor = shm_incoming_poll(in, head);
-  if (descriptor == NULL && !in->holdback.caught_up) note_miss(fifo);
+  const shm_desc_t *descriptor = shm_incoming_poll(&fifo->in, head);
+  if (descriptor == NULL) fifo->in.caught_up = true;
   return descriptor;
 }
 
@@ -217,7 +189,6 @@ static void shm_scratch(transport_t *t, int rank, void **ptr, size_t *bytes) {
 
 static void shm_arm(transport_t *t) {
   shm_t *s = shm_end_of(t);
-  s->arm_count++;
   shm_wakeup_arm(shm_end_control(s, t->rank), &s->doorbell_seen);
 }
 
