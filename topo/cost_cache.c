@@ -14,7 +14,7 @@
 #include "base/processor.h"
 #include "base/text.h"
 
-#define FORMAT 10
+#define FORMAT 11
 #define NAME_BYTES 32
 #define KEY_BYTES 512
 #define FILE_BYTES (KEY_BYTES + TOPO_COST_CACHE_MAX * (NAME_BYTES + 24))

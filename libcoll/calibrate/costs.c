@@ -3,22 +3,27 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "base/fork.h"
 #include "base/socket.h"
 #include "calibrate/exclusive.h"
+#include "calibrate/pair.h"
 #include "device/ops.h"
 #include "lifetime/create.h"
 #include "topo/cost_cache.h"
 
 /* ---- in the cache ---------------------------------------------------------------------------*/
 
-enum { FIGURES = TUNE_FIXED_COUNT + TUNE_MOVE_COUNT * TUNE_SIZES, NAME_BYTES = 32 };
+enum { COSTS = TUNE_FIXED_COUNT + TUNE_MOVE_COUNT * TUNE_SIZES, NAME_BYTES = 32 };
+
+/* Besides the costs: when they were measured, in seconds since 1970, and on which CPUs. */
+enum { MEASURED_S = COSTS, CPUS, FIGURES = CPUS + 2 };
 
 _Static_assert(FIGURES < TOPO_COST_CACHE_MAX, "the costs must fit the cache");
 
 typedef struct figures {
-  char texts[FIGURES][NAME_BYTES];
+  char texts[COSTS][NAME_BYTES];
   const char *names[FIGURES];
   int64_t values[FIGURES];
 } figures_t;
@@ -30,7 +35,10 @@ static uint32_t *cost_at(tune_machine_t *costs, int index) {
 }
 
 static void name_figures(figures_t *figures) {
-  for (int i = 0; i < FIGURES; i++) {
+  figures->names[MEASURED_S] = "measured_s";
+  figures->names[CPUS] = "first_cpu";
+  figures->names[CPUS + 1] = "second_cpu";
+  for (int i = 0; i < COSTS; i++) {
     int move = i - TUNE_FIXED_COUNT;
     if (move < 0) {
       snprintf(figures->texts[i], NAME_BYTES, "%s_ps", tune_fixed_name((tune_fixed_t)i));
@@ -43,21 +51,35 @@ static void name_figures(figures_t *figures) {
   }
 }
 
+#define HOLD_S 60 /* costs hold for so long without a look */
+
+/* By the time of a hop, which is quickly measured and varies most. */
+static bool still_hold(const figures_t *figures) {
+  int64_t age_s = (int64_t)time(NULL) - figures->values[MEASURED_S];
+  if (age_s >= 0 && age_s < HOLD_S) return true;
+  const int cpus[2] = {(int)figures->values[CPUS], (int)figures->values[CPUS + 1]};
+  int64_t was_ps = figures->values[TUNE_HOP], is_ps = calibrate_pair_hop_ps(cpus);
+  return is_ps == 0 || (is_ps < 2 * was_ps && was_ps < 2 * is_ps);
+}
+
 static bool load(const char *variant, tune_machine_t *costs) {
   figures_t figures;
   name_figures(&figures);
   if (!topo_cost_cache_load(variant, figures.names, FIGURES, figures.values)) return false;
-  for (int i = 0; i < FIGURES; i++) {
+  for (int i = 0; i < COSTS; i++) {
     if (figures.values[i] > UINT32_MAX) return false;
   }
-  for (int i = 0; i < FIGURES; i++) *cost_at(costs, i) = (uint32_t)figures.values[i];
+  if (!still_hold(&figures)) return false;
+  for (int i = 0; i < COSTS; i++) *cost_at(costs, i) = (uint32_t)figures.values[i];
   return true;
 }
 
-static void save(const char *variant, tune_machine_t *costs) {
+static void save(const char *variant, tune_machine_t *costs, const int cpus[2]) {
   figures_t figures;
   name_figures(&figures);
-  for (int i = 0; i < FIGURES; i++) figures.values[i] = *cost_at(costs, i);
+  for (int i = 0; i < COSTS; i++) figures.values[i] = *cost_at(costs, i);
+  figures.values[MEASURED_S] = (int64_t)time(NULL);
+  for (int i = 0; i < 2; i++) figures.values[CPUS + i] = cpus[i];
   topo_cost_cache_save(variant, figures.names, FIGURES, figures.values);
 }
 
@@ -78,13 +100,13 @@ BASE_FORK_PART(NULL, forget);
 /* The built-in costs where the machine is too busy. Another process may have measured while this
  * one waited. */
 static void measure_or_load(const char *variant, tune_machine_t *costs) {
-  int exclusive = calibrate_exclusive_begin(EXCLUSIVE_NS);
+  int cpus[2], exclusive = calibrate_exclusive_begin(EXCLUSIVE_NS);
   if (exclusive >= 0 && load(variant, costs)) {
     base_socket_close(exclusive);
     return;
   }
-  if (exclusive >= 0 && calibrate_costs_measure(costs)) {
-    save(variant, costs);
+  if (exclusive >= 0 && calibrate_costs_measure(costs, cpus)) {
+    save(variant, costs, cpus);
   } else {
     *costs = tune_machine_builtin;
   }

@@ -46,6 +46,7 @@ typedef struct side {
   struct bench *bench;
   calibrate_timings_t timings;
   tune_machine_t costs; /* as this side measured them; those of side 0 are used */
+  int cpu;              /* on which it ran when the sides had a core each */
   size_t next;          /* offset of the buffers in use */
   size_t handed;        /* copies into `shared` so far */
 } side_t;
@@ -69,6 +70,12 @@ typedef struct bench {
   bool gets; /* the system permits them; if not, their prices stay those of a typical machine */
   _Atomic bool failed;
 } bench_t;
+
+typedef struct result {
+  tune_machine_t costs;
+  int cpus[2];
+  bool measured;
+} result_t;
 
 static side_t *peer_of(const side_t *side) {
   return &side->bench->sides[1 - side->thread.number];
@@ -319,6 +326,7 @@ static void *measure_side(void *argument) {
   const bench_t *bench = side->bench;
   const tune_counts_t *counts[CALIBRATE_PROBE_COUNT];
   bind_to(side, side->thread.number);
+  side->cpu = sched_getcpu();
   memset(side->sources, 0, 2 * POOL_BYTES + CALIBRATE_SHARED_BYTES);
   for (int i = 0; i < REPETITIONS; i++) time_all(side);
   bind_to_one_thread(side);
@@ -362,7 +370,7 @@ static bool make_profiles(bench_t *bench) {
 }
 
 /* The calling thread is side 0, and may run anywhere. */
-static bool measure_both(bench_t *bench, tune_machine_t *costs) {
+static bool measure_both(bench_t *bench, result_t *result) {
   pthread_t other;
   if (topo_machine_facts(bench->machine).cores < 2 || !make_profiles(bench)) return false;
   bench->gets = can_get(bench);
@@ -371,11 +379,12 @@ static bool measure_both(bench_t *bench, tune_machine_t *costs) {
   if (pthread_create(&other, NULL, measure_side, &bench->sides[1]) != 0) return false;
   measure_side(&bench->sides[0]);
   pthread_join(other, NULL);
-  *costs = bench->sides[0].costs;
+  result->costs = bench->sides[0].costs;
+  for (int i = 0; i < 2; i++) result->cpus[i] = bench->sides[i].cpu;
   return !bench->failed && !bench->pair.is_late;
 }
 
-static bool measure_in(bench_t *bench, tune_machine_t *costs) {
+static bool measure_in(bench_t *bench, result_t *result) {
   size_t bytes = 2 * (2 * POOL_BYTES + CALIBRATE_SHARED_BYTES);
   if (topo_machine_create(&bench->machine) != COLL_OK) return false;
   void *memory;
@@ -385,7 +394,7 @@ static bool measure_in(bench_t *bench, tune_machine_t *costs) {
     bench->memory = memory;
     const comm_settings_t settings = {.topo_file = "", .inherited.transport.choice.shm = true};
     if (lifetime_create_local(2, 2, &settings, &tune_machine_builtin, bench->comms) == COLL_OK) {
-      measured = measure_both(bench, costs);
+      measured = measure_both(bench, result);
       for (int i = 0; i < 2; i++) lifetime_destroy(bench->comms[i]);
     }
     transport_memory_free(memory);
@@ -396,11 +405,6 @@ static bool measure_in(bench_t *bench, tune_machine_t *costs) {
 
 /* ---- the thread that measures ---------------------------------------------------------------*/
 
-typedef struct result {
-  tune_machine_t costs;
-  bool measured;
-} result_t;
-
 /* The calling rank may be bound to one core; this thread undoes that for itself. */
 static void *measure_unbound(void *argument) {
   result_t *result = argument;
@@ -408,12 +412,12 @@ static void *measure_unbound(void *argument) {
   cpu_set_t all;
   memset(&all, 0xff, sizeof all);
   sched_setaffinity(0, sizeof all, &all);
-  result->measured = measure_in(&bench, &result->costs);
+  result->measured = measure_in(&bench, result);
   return NULL;
 }
 
 /* Signals are blocked: they are meant for the program's own threads. */
-bool calibrate_costs_measure(tune_machine_t *costs) {
+bool calibrate_costs_measure(tune_machine_t *costs, int cpus[2]) {
   result_t result = {.measured = false};
   pthread_t thread;
   sigset_t all, before;
@@ -423,6 +427,8 @@ bool calibrate_costs_measure(tune_machine_t *costs) {
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   if (!started) return false;
   pthread_join(thread, NULL);
-  if (result.measured) *costs = result.costs;
-  return result.measured;
+  if (!result.measured) return false;
+  *costs = result.costs;
+  memcpy(cpus, result.cpus, sizeof result.cpus);
+  return true;
 }

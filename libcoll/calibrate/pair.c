@@ -6,7 +6,7 @@
 #include "calibrate/pair.h"
 
 #include <sched.h>
-#include <stdlib.h>
+#include <string.h>
 
 #include "base/atomics.h"
 #include "base/clock.h"
@@ -50,17 +50,15 @@ void calibrate_pair_trip(const calibrate_thread_t *thread) {
   }
 }
 
-static int compare_times(const void *left, const void *right) {
-  uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
-  return (a > b) - (a < b);
-}
-
 void calibrate_pair_time(const calibrate_thread_t *thread, void *context,
                          calibrate_work_t *const works[], int count, size_t size, int warmups,
                          uint64_t ns[]) {
-  uint64_t took_ns[CALIBRATE_WORKS_MAX][REPEATS_MAX], first_ns = 0;
+  uint64_t shortest_ns[CALIBRATE_WORKS_MAX], first_ns = 0;
   calibrate_pair_t *pair = thread->pair;
-  for (int i = 0; i < count; i++) ns[i] = 0;
+  for (int i = 0; i < count; i++) {
+    ns[i] = 0;
+    shortest_ns[i] = UINT64_MAX;
+  }
   for (int repeat = -warmups; !pair->is_late; repeat++) {
     for (int i = 0; i < count; i++) {
       calibrate_pair_sync(thread);
@@ -73,13 +71,11 @@ void calibrate_pair_time(const calibrate_thread_t *thread, void *context,
         pair->is_late = begin_ns > pair->deadline_ns;
       }
       calibrate_pair_sync(thread);
-      if (repeat >= 0) took_ns[i][repeat] = base_clock_now_ns() - begin_ns;
+      uint64_t took_ns = base_clock_now_ns() - begin_ns;
+      if (repeat >= 0 && took_ns < shortest_ns[i]) shortest_ns[i] = took_ns;
     }
     if (repeat < REPEATS_MIN - 1 || !pair->enough) continue;
-    for (int i = 0; i < count; i++) {
-      qsort(took_ns[i], (size_t)repeat + 1, sizeof took_ns[i][0], compare_times);
-      ns[i] = took_ns[i][repeat / 4];
-    }
+    memcpy(ns, shortest_ns, (size_t)count * sizeof *ns);
     return;
   }
 }

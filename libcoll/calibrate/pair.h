@@ -1,6 +1,6 @@
 /*
  * A pair of threads that do the same work at the same time, each on a core of its own, to time it.
- * A measurement repeats the work many times and takes the lower quartile, so that repetitions which
+ * A measurement repeats the work many times and takes the shortest time, so that repetitions which
  * other processes disturbed do not count.
  */
 #ifndef CALIBRATE_PAIR_H
@@ -39,9 +39,14 @@ typedef void calibrate_work_t(void *context, size_t size);
 
 /* Times `count` works (at most CALIBRATE_WORKS_MAX). A repetition does all of them one after the
  * other, so that a disturbance affects all alike. ns[i]: how long both threads took for works[i],
- * lower quartile of the repetitions after the first `warmups`; 0 if the deadline passed. */
+ * the shortest of the repetitions after the first `warmups`; 0 if the deadline passed. */
 void calibrate_pair_time(const calibrate_thread_t *thread, void *context,
                          calibrate_work_t *const works[], int count, size_t size, int warmups,
                          uint64_t ns[]);
+
+/* The shortest time of a message's way from one of two CPUs to the other, in picoseconds, which is
+ * TUNE_HOP: as calibrate_costs_measure measures it, but within 3 ms. 0: unknown, because this
+ * process may not use these CPUs, or they have other work. */
+uint32_t calibrate_pair_hop_ps(const int cpus[2]);
 
 #endif

@@ -36,7 +36,7 @@ static const base_knob_t knobs[] = {
      .kind = BASE_KNOB_WORD,
      .fallback = "auto",
      .words = tune_words,
-     .help = "the costs by which algorithms are chosen: auto (measured once on rank 0's "
+     .help = "the costs by which algorithms are chosen: auto (measured on rank 0's "
              "machine) or builtin (the same on every machine)"},
     {.name = "COLL_ALGO",
      .kind = BASE_KNOB_TEXT,
