@@ -55,7 +55,7 @@ typedef struct walk {
   tune_regime_t regime;
   sim_t sim;
   chain_t *ends;           /* [PASSES * sim.count] */
-  chain_t *begun;          /* [ranks]: the chain at the start of the current pass */
+  chain_t *begun;          /* [PASSES * ranks]: the chain at the start of each pass */
   tune_touched_t *touched; /* [ranks] */
 } walk_t;
 
@@ -73,34 +73,38 @@ static void follow_peer(const walk_t *walk, const chain_t *peer, chain_t *chain)
   follow(&across, chain);
 }
 
-/* The longest chain of a rank up to the end of its earlier passes. */
-static chain_t chain_of(const walk_t *walk, int32_t rank, size_t pass) {
-  chain_t latest = walk->begun[rank];
-  for (int32_t i = 0; pass > 0 && i < walk->plan->lanes; i++) {
+static chain_t *begun_at(const walk_t *walk, int32_t rank, size_t pass) {
+  return &walk->begun[pass * (size_t)walk->plan->shape.size + (size_t)rank];
+}
+
+/* The longest chain of a rank up to the end of a pass. */
+static chain_t end_of_pass(const walk_t *walk, int32_t rank, size_t pass) {
+  chain_t latest = *begun_at(walk, rank, pass);
+  for (int32_t i = 0; i < walk->plan->lanes; i++) {
     size_t lane = sim_rank_lane(&walk->sim, rank, i);
     if (sim_lane_steps(&walk->sim, lane) == 0) continue;
-    follow(&walk->ends[sim_last_number(&walk->sim, lane, pass - 1)], &latest);
+    follow(&walk->ends[sim_last_number(&walk->sim, lane, pass)], &latest);
   }
   return latest;
 }
 
-/* Sets the rank's chain at the start of a pass. */
+/* Sets the rank's chain at the start of a pass. The same each time that it is called. */
 static void begin_pass(walk_t *walk, int32_t rank, size_t pass) {
-  chain_t latest = chain_of(walk, rank, pass);
-  bool exchanges = walk->sim.exchanges && pass > 0;
-  for (int32_t peer = 0; exchanges && peer < walk->plan->shape.size; peer++) {
+  chain_t latest = {0};
+  if (pass > 0) latest = end_of_pass(walk, rank, pass - 1);
+  for (int32_t peer = 0; walk->sim.exchanges && pass > 0 && peer < walk->plan->shape.size; peer++) {
     if (peer == rank) continue;
-    const chain_t theirs = chain_of(walk, peer, pass);
+    const chain_t theirs = end_of_pass(walk, peer, pass - 1);
     follow_peer(walk, &theirs, &latest);
   }
-  walk->begun[rank] = latest;
+  *begun_at(walk, rank, pass) = latest;
 }
 
 static void take_step(walk_t *walk, const sim_step_t *at) {
   tune_touched_t *touched = &walk->touched[at->rank];
   if (at->index == 0 && at->lane == 0) tune_touched_forget(walk->plan, at->rank, touched);
   chain_t *end = &walk->ends[at->number];
-  *end = at->index == 0 ? walk->begun[at->rank] : end[-1];
+  *end = at->index == 0 ? *begun_at(walk, at->rank, at->pass) : end[-1];
   if (at->awaited != SIM_NONE) {
     const chain_t *awaited = &walk->ends[at->awaited];
     if (at->step->kind == PLAN_AFTER) {
@@ -134,7 +138,6 @@ static coll_status_t run(walk_t *walk, tune_regime_t regime, size_t passes,
                          tune_counts_t *longest) {
   walk->regime = regime;
   for (int32_t rank = 0; rank < walk->plan->shape.size; rank++) {
-    walk->begun[rank] = (chain_t){0};
     tune_touched_forget(walk->plan, rank, &walk->touched[rank]);
   }
   sim_begin(&walk->sim, passes,
@@ -157,7 +160,7 @@ static coll_status_t open_walk(walk_t *walk, const plan_capabilities_t *can) {
   size_t ranks = (size_t)plan->shape.size;
   COLL_TRY(sim_open(plan, SIM_UNBOUNDED, &walk->sim));
   COLL_TRY(base_alloc(PASSES * walk->sim.count + 1, sizeof(chain_t), what, (void **)&walk->ends));
-  COLL_TRY(base_alloc(ranks, sizeof(chain_t), what, (void **)&walk->begun));
+  COLL_TRY(base_alloc(PASSES * ranks, sizeof(chain_t), what, (void **)&walk->begun));
   COLL_TRY(base_alloc(ranks, sizeof(tune_touched_t), what, (void **)&walk->touched));
   for (int32_t rank = 0; rank < plan->shape.size; rank++) {
     COLL_TRY(tune_touched_create(plan, rank, can, &walk->touched[rank]));

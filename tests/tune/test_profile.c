@@ -79,6 +79,17 @@ Test(profile, of_two_calls_in_a_row) {
   cr_expect_eq(mapped.twice[TUNE_SMALL].hops, 3);
 }
 
+/* The exchange of addresses before the second call takes one hop, however many ranks there are. */
+Test(profile, of_two_calls_with_an_exchange) {
+  for (int size = 2; size <= TUNE_WHOLE; size++) {
+    tune_profile_t mapped = profile_of(COLL_BROADCAST, "mapped", size);
+    for (int regime = TUNE_SMALL; regime <= TUNE_LARGE; regime++) {
+      cr_expect_eq(mapped.once[regime].hops, 1, "%d ranks", size);
+      cr_expect_eq(mapped.twice[regime].hops, 3, "%d ranks: %ld", size, mapped.twice[regime].hops);
+    }
+  }
+}
+
 Test(profile, of_scratch_that_peers_load) {
   tune_profile_t profile = profile_of(COLL_BROADCAST, "staged", 2);
   /* The root stages; the other rank loads the staged data and releases the root. */
