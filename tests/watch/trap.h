@@ -2,8 +2,8 @@
  * A rank that dies at a step: its transports are wrapped, so that it kills itself in place of the
  * step that the record names. Shared by the tests of deaths.
  */
-#ifndef TESTS_COMM_TRAP_H
-#define TESTS_COMM_TRAP_H
+#ifndef TESTS_WATCH_TRAP_H
+#define TESTS_WATCH_TRAP_H
 
 #include "comm/comm.h"
 #include "harness/death.h"

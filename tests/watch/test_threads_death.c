@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "comm/trap.h"
+#include "watch/trap.h"
 #include "harness/thread_call.h"
 
 #define TIMEOUT_MS 60000

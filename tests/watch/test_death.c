@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "comm/trap.h"
+#include "watch/trap.h"
 #include "transport/memory.h"
 #include "verify/random.h"
 
@@ -160,7 +160,7 @@ Test(timing_death, is_named_soon) {
   enum { DEATHS = 100 };
   uint64_t late_ns[DEATHS];
   for (int i = 0; i < DEATHS; i++) late_ns[i] = die_once(2 + i % 3, i);
-  cr_assert(death_check_times("comm death", late_ns, DEATHS));
+  cr_assert(death_check_times("watch death", late_ns, DEATHS));
 }
 
 /* ---- known from another communicator --------------------------------------------------------*/

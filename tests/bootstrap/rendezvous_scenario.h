@@ -1,8 +1,8 @@
 /*
  * One rendezvous of a test: what each process does, and the result it must get.
  */
-#ifndef COMM_TEST_RENDEZVOUS_SCENARIO_H
-#define COMM_TEST_RENDEZVOUS_SCENARIO_H
+#ifndef TESTS_BOOTSTRAP_RENDEZVOUS_SCENARIO_H
+#define TESTS_BOOTSTRAP_RENDEZVOUS_SCENARIO_H
 
 #include <stdbool.h>
 

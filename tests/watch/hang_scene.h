@@ -4,8 +4,8 @@
  * (harness/virtual_time.h), each only once those that wait have looked at the clock after the
  * one before: what they print, and when, does not depend on the machine.
  */
-#ifndef COMM_TEST_HANG_SCENE_H
-#define COMM_TEST_HANG_SCENE_H
+#ifndef TESTS_WATCH_HANG_SCENE_H
+#define TESTS_WATCH_HANG_SCENE_H
 
 #include <stdatomic.h>
 #include <stdint.h>

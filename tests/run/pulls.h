@@ -1,8 +1,8 @@
 /*
  * Which algorithms pull: read peers' INPUT and OUTPUT, by get where the memory is not mapped.
  */
-#ifndef TESTS_COMM_PULLS_H
-#define TESTS_COMM_PULLS_H
+#ifndef TESTS_RUN_PULLS_H
+#define TESTS_RUN_PULLS_H
 
 #include <stdlib.h>
 

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "comm/pulls.h"
-#include "comm/trap.h"
+#include "run/pulls.h"
+#include "watch/trap.h"
 #include "verify/random.h"
 
 #define TIMEOUT_MS 60000
@@ -407,5 +407,5 @@ Test(timing_get, a_death_is_named_soon) {
   uint64_t late_ns[DEATHS];
   if (!can_run()) cr_skip_test("the system forbids such reads");
   for (int i = 0; i < DEATHS; i++) late_ns[i] = end_once(false, i);
-  cr_assert(death_check_times("comm get", late_ns, DEATHS));
+  cr_assert(death_check_times("run get", late_ns, DEATHS));
 }

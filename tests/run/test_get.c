@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "comm/comm.h"
-#include "comm/pulls.h"
+#include "run/pulls.h"
 #include "harness/party.h"
 #include "harness/sample.h"
 #include "verify/random.h"
