@@ -4,7 +4,9 @@ import torch
 import torch.distributed as dist
 
 import coll_torch
-from reference import DTYPES, MOVED, ops_of, reduced, same, stacked, values
+from job import cpu_backend
+from reference import (DTYPES, INTEGERS, MOVED, NARROW, UNSIGNED, ops_of, reduced, same, stacked,
+                       values)
 
 SINCE_2 = hasattr(dist, "_coalescing_manager")  # PyTorch 2.0
 COUNTS = [1, 1000, 40000]
@@ -47,6 +49,28 @@ def scattered(rank, size, dtype):
         got = spread(torch.zeros(count, dtype=dtype))
         dist.reduce_scatter(got, [each.clone() for each in inputs[rank].chunk(size)])
         same(got, wanted, f"reduce_scatter {count} {dtype}")
+
+
+def narrow(rank, size):
+    """Sums and the like of types that PyTorch itself cannot add."""
+    for dtype in NARROW + UNSIGNED:
+        for op in ops_of(dtype):
+            inputs = stacked(size, dtype, 1000)
+            tensor = inputs[rank].clone()
+            dist.all_reduce(tensor, OP[op])
+            same(tensor, reduced(inputs, op), f"all_reduce {op} of {dtype}")
+
+
+def extremes(rank, size):
+    """The highest bit is a sign in some types and the greatest digit in others."""
+    for dtype in INTEGERS + UNSIGNED:
+        numbers = [torch.iinfo(dtype).min, torch.iinfo(dtype).max, 1]
+        rows = [[numbers[(i + r) % 3] for i in range(3)] for r in range(size)]
+        for op, function in (("MIN", min), ("MAX", max)):
+            tensor = torch.tensor(rows[rank], dtype=dtype)
+            dist.all_reduce(tensor, OP[op])
+            wanted = [function(column) for column in zip(*rows)]
+            assert tensor.tolist() == wanted, (dtype, op, tensor, wanted)
 
 
 def movements(rank, size):
@@ -136,17 +160,22 @@ def special(rank, size):
     assert (shared == size * (size + 1) / 2).all()
 
 
-def negated_views(rank, size):
-    """Views whose elements PyTorch negates when it reads them. torch.distributed's functions hand
-    the backend a copy of such a tensor."""
+def lazy_views(rank, size):
+    """Views whose elements PyTorch negates or conjugates when it reads them. torch.distributed's
+    functions hand the backend a copy of such a tensor."""
     if not SINCE_2:
         return
     tensor = torch._neg_view(torch.tensor([1. + rank, 2.]))
     assert tensor.is_contiguous() and tensor.is_neg()
     options = dist.AllreduceOptions()
     options.reduceOp = dist.ReduceOp.MAX  # a sum is the same, before and after the negation
-    dist.group.WORLD._get_backend(torch.device("cpu")).allreduce([tensor], options).wait()
+    cpu_backend().allreduce([tensor], options).wait()
     assert tensor.tolist() == [-1, -2], tensor
+    tensor = torch.tensor([1 + 2j])
+    tensor = tensor.conj() if rank == 0 else tensor
+    assert tensor.is_contiguous() and tensor.is_conj() == (rank == 0)
+    cpu_backend().broadcast([tensor], dist.BroadcastOptions()).wait()
+    assert tensor.tolist() == [1 - 2j], tensor
 
 
 def grouped(rank, size):
@@ -243,8 +272,8 @@ def main():
     dist.init_process_group("coll")
     rank, size = dist.get_rank(), dist.get_world_size()
     assert dist.get_backend() == "coll"
-    for part in (special, negated_views, scaled, grouped, asynchronous, inference, barriers,
-                 movements, reductions):
+    for part in (special, lazy_views, scaled, grouped, asynchronous, inference, barriers,
+                 movements, narrow, extremes, reductions):
         part(rank, size)
     dist.destroy_process_group()
 
