@@ -100,29 +100,6 @@ def shapes(rank, size):
 
 
 @case
-def refusals(rank, size):
-    expect(["Sparse"], lambda: dist.all_reduce(torch.eye(3).to_sparse()))
-    expect(["meta"], lambda: cpu_backend().allreduce([torch.ones(3, device="meta")]))
-    expect(["complex"], lambda: dist.all_reduce(torch.ones(3, dtype=torch.complex64),
-                                                dist.ReduceOp.MAX))
-    expect(["bitwise"], lambda: dist.all_reduce(torch.ones(3), dist.ReduceOp.BAND))
-    expect(["input", "output"], lambda: dist.all_gather_into_tensor(torch.ones(3), torch.ones(2)))
-    # PyTorch itself does not pass these on from broadcast() and send().
-    direct = cpu_backend()
-    options = dist.BroadcastOptions()
-    expect(["Sparse"], lambda: direct.broadcast([torch.eye(3).to_sparse()], options))
-    expect(["Sparse"], lambda: direct.send([torch.eye(3).to_sparse()], 1 - rank, 0))
-    expect(["quantized"], lambda: direct.broadcast(
-        [torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.quint8)], options))
-    expect(["add up to 3"], lambda: dist.all_to_all_single(torch.ones(4), torch.ones(4), [1, 2],
-                                                           [1, 2]))
-    expect(["no rank 7"], lambda: direct.send([torch.ones(3)], 7, 0))
-    tensor = torch.ones(3)
-    dist.all_reduce(tensor)
-    assert (tensor == size).all()
-
-
-@case
 def late(rank, size):
     """A call with a limit of its own."""
     options = dist.AllreduceOptions()
