@@ -5,6 +5,7 @@ import gc
 import os
 import signal
 import sys
+import threading
 import time
 
 import torch
@@ -112,6 +113,35 @@ def late(rank, size):
 
 
 @case
+def impatient(rank, size):
+    """A wait() with a limit of its own: of a collective it ends the group on all ranks."""
+    if rank == 1:
+        await_failures(0)
+        expect(["rank 0"], lambda: dist.all_reduce(torch.ones(3)))
+        return
+    receive = dist.irecv(torch.empty(3), 1)
+    expect(["rank 1", "3000 ms"], lambda: receive.wait(LIMIT))
+    work = dist.all_reduce(torch.ones(3), async_op=True)
+    fails(rank, ["rank 0", "3000 ms", "can no longer be used"], lambda: work.wait(LIMIT))
+
+
+@case
+def shortened(rank, size):
+    """A limit of the group that is set later."""
+    backend = cpu_backend()
+    # The first is its name in newer versions of PyTorch; before 2.0 there is none.
+    names = [name for name in ("set_timeout", "_set_default_timeout") if hasattr(backend, name)]
+    if not names:
+        return
+    getattr(backend, names[0])(LIMIT)
+    if rank == 1:
+        await_failures(0)
+        return
+    expect(["rank 1", "3000 ms"], lambda: dist.recv(torch.empty(3), 1))
+    fails(rank, ["3000 ms"], lambda: dist.all_reduce(torch.ones(3)))
+
+
+@case
 def limit(rank, size):
     """The limit of the process group names the rank that is missing."""
     group = dist.new_group(timeout=LIMIT)
@@ -184,6 +214,26 @@ def aborted(rank, size):
 
 
 @case
+def aborted_messages(rank, size):
+    """Sends and receives of a group that this rank has aborted."""
+    work = dist.irecv(torch.empty(3), 1 - rank)
+    cpu_backend().abort()
+    expect(["destroyed or aborted"], work.wait)
+    expect(["destroyed or aborted"], lambda: dist.isend(torch.ones(3), 1 - rank))
+    expect(["destroyed or aborted"], lambda: dist.irecv(torch.ones(3), 1 - rank))
+
+
+@case
+def shut_down(rank, size):
+    """A group that was ended takes no further calls."""
+    backend = cpu_backend()
+    dist.all_reduce(torch.ones(3))
+    backend.shutdown()
+    expect(["destroyed or shut down"], lambda: dist.all_reduce(torch.ones(3)))
+    expect(["destroyed or aborted"], lambda: dist.isend(torch.ones(3), 1 - rank))
+
+
+@case
 def ended_in_callback(rank, size):
     """A callback cannot end the group whose thread it runs in; the process ends all the same."""
     def end(_):
@@ -222,12 +272,73 @@ def retried(rank, size):
 
 
 @case
+def alone(rank, size):
+    """Rank 0 does not make the group."""
+    if rank == 1:
+        expect(["rank 1 of process group \"alone\"", "rank 0 did not create it", "500 ms"],
+               lambda: create("alone", size, 1, 500))
+
+
+def listeners():
+    """{inode: address} of the sockets of this process at which TCP connections can arrive."""
+    own = set()
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            own.add(os.readlink(f"/proc/self/fd/{name}"))
+        except FileNotFoundError:  # the listing's own one
+            pass
+    found = {}
+    for table in ("tcp", "tcp6"):
+        with open(f"/proc/self/net/{table}", encoding="ascii") as file:
+            rows = [line.split() for line in file][1:]
+        found.update({row[9]: row[1].split(":")[0] for row in rows
+                      if row[3] == "0A" and f"socket:[{row[9]}]" in own})
+    return found
+
+
+@case
+def on_one_host(rank, size):
+    """Rank 0 waits for the others at the loopback interface, which other hosts do not reach."""
+    loopback = "0100007F"
+    before = listeners()
+    if rank == 1:
+        store().wait(["looked"])
+    maker = threading.Thread(target=create, args=("one host", size, rank, 30000))
+    maker.start()
+    if rank == 0:
+        found = {}
+        while loopback not in found.values():
+            assert maker.is_alive(), "it does not listen there"
+            found = {inode: at for inode, at in listeners().items() if inode not in before}
+        store().set("looked", "")
+    maker.join()
+
+
+@case
 def wrong_settings(rank, size):
     """The library refuses a variable of the environment before it makes a communicator."""
     os.environ["COLL_HANG_MS"] = "soon"
     expect(["COLL_HANG_MS", "soon"], lambda: create("wrong", 1, 0, 500, dist.HashStore()))
     del os.environ["COLL_HANG_MS"]
     create("right", 1, 0, 500, dist.HashStore())
+
+
+@case
+def unready(rank, size):
+    """Calls that wait for another rank are not complete, and have no result."""
+    if rank == 1:
+        store().wait(["asked"])
+    works = [dist.all_reduce(torch.ones(3), async_op=True),
+             dist.irecv(torch.empty(3), 1) if rank == 0 else dist.isend(torch.ones(3), 0)]
+    futures = [work.get_future() for work in works]
+    if rank == 0:
+        for work, future in zip(works, futures):
+            assert not work.is_completed() and not work.is_success() and not future.done()
+            expect(["not completed"], work.result)
+        store().set("asked", "")
+    for work, future in zip(works, futures):
+        work.wait()
+        assert work.is_completed() and work.is_success() and future.wait()[0].numel() == 3
 
 
 @case

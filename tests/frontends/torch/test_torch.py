@@ -192,6 +192,12 @@ class Torch(unittest.TestCase):
     def test_call_with_a_limit_of_its_own(self):
         self.fails_well("late")
 
+    def test_limits_of_waits(self):
+        self.fails_well("impatient")
+
+    def test_limit_that_is_set_later(self):
+        self.fails_well("shortened")
+
     def test_limit_of_a_group_names_the_missing_rank(self):
         self.fails_well("limit", 3)
 
@@ -210,6 +216,23 @@ class Torch(unittest.TestCase):
     @since(2, 0, "abort of a backend")
     def test_abort(self):
         self.fails_well("aborted")
+
+    @since(2, 0, "abort of a backend")
+    def test_abort_ends_messages(self):
+        self.fails_well("aborted_messages")
+
+    @since(2, 6, "shutdown of a backend")
+    def test_calls_after_the_end(self):
+        self.fails_well("shut_down")
+
+    def test_calls_that_are_not_complete(self):
+        self.fails_well("unready")
+
+    def test_group_that_rank_0_does_not_make(self):
+        self.fails_well("alone")
+
+    def test_rendezvous_on_one_host(self):
+        self.fails_well("on_one_host")
 
     def test_group_that_is_made_at_the_second_attempt(self):
         self.fails_well("retried")
