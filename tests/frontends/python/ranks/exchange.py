@@ -91,6 +91,10 @@ if "torch" in sys.argv[1:]:
     names += ["bool", "float8_e4m3fn", "float8_e5m2"] if hasattr(torch, "float8_e5m2") else []
     for dtype in (getattr(torch, name) for name in names):
         assert comm.allgather(torch.ones(4).to(dtype))[0].dtype == dtype
+        if dtype != torch.bool:
+            got = comm.allreduce(torch.ones(4).to(dtype))
+            wide = got.to(torch.complex64 if dtype.is_complex else torch.float64)
+            assert got.dtype == dtype and torch.all(wide == size), got
     cross = comm.allreduce(torch.arange(12.0).reshape(3, 4).t())
     assert torch.equal(cross, size * torch.arange(12.0).reshape(3, 4).t())
     shared = coll.empty(1000, "float32")

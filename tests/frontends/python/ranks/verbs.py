@@ -113,6 +113,14 @@ def moves(dtype):
     messages(dtype, mine, all_of)
 
 
+def extremes(dtype):
+    """The highest bit is a sign in some types and the greatest digit in others."""
+    numbers = np.array([np.iinfo(dtype).min, np.iinfo(dtype).max, 1], dtype)
+    rows = np.stack([np.roll(numbers, r) for r in range(size)])
+    for op, function in (("min", np.min), ("max", np.max)):
+        same(comm.allreduce(rows[rank], op), function(rows, axis=0), "extremes", op)
+
+
 def messages(dtype, mine, all_of):
     right, left = (rank + 1) % size, (rank - 1) % size
     out = np.zeros(SHAPE, dtype)
@@ -158,8 +166,11 @@ def other_types():
     assert got.dtype == np.uint16
     total = (got.astype("uint32") << 16).view("float32")
     assert np.all(total == sum(1.5 + r for r in range(size))), total
-    got = comm.allreduce(np.full(3, 0x38, "uint8"), "max", dtype="float8_e4m3")
-    assert np.all(got == 0x38)
+    # 1 and the number of ranks, a power of two.
+    for name, one, doubling in (("float8_e4m3", 0x38, 8), ("float8_e4m3fn", 0x38, 8),
+                                ("float8_e5m2", 0x3c, 4)):
+        got = comm.allreduce(np.full(3, one, "uint8"), dtype=name)
+        assert np.all(got == one + doubling * (size.bit_length() - 1)), (name, got)
 
 
 def other_arrays():
@@ -185,6 +196,7 @@ def other_arrays():
 
 for each in INTEGERS:
     reductions(each, ["sum", "prod", "max", "min", "avg", "band", "bor", "bxor"])
+    extremes(each)
 for each in FLOATS:
     reductions(each, ["sum", "prod", "max", "min", "avg"])
 for each in INTEGERS + FLOATS:
