@@ -51,6 +51,9 @@ class Killed(unittest.TestCase):
     def test_by_an_exception_that_nobody_catches(self):
         self.ends("exception", 1)
 
+    def test_by_an_exception_in_a_block(self):
+        self.ends("block", 0)
+
 
 if __name__ == "__main__":
     programs.skip_without("numpy", "coll")

@@ -57,6 +57,9 @@ class Programs(unittest.TestCase):
             self.skipTest("no PyTorch")
         self.passes(2, "addresses.py", "torch", LD_PRELOAD=GIVEN)
 
+    def test_calls_that_wait_for_a_rank(self):
+        self.passes(2, "pending.py")
+
     def test_refusals(self):
         self.passes(2, "refusals.py")
 

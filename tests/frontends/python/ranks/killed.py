@@ -1,6 +1,7 @@
-"""Rank 1 is killed, or raises an exception: while the others are in a call, on a stream, in a group
-or a split, or when they are in none. They print how long after its death they are told, and what
-(../../deaths.py); then `checked`, when the communicator says the same. Run with a way."""
+"""Rank 1 is killed, or raises an exception, which ends the process or a block of `with`: while the
+others are in a call, on a stream, in a group or a split, or when they are in none. They print how
+long after its death they are told, and what (../../deaths.py); then `checked`, when the
+communicator says the same. Run with a way."""
 import os
 import pickle
 import signal
@@ -42,9 +43,22 @@ def end():
     with open(place + ".new", "w", encoding="utf-8") as file:
         file.write(str(time.monotonic()))
     os.rename(place + ".new", place)
+    if WAY == "block":
+        end_block()
     if WAY == "exception":
         raise ValueError("rank 1 has a bug")
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def end_block():
+    """The others are told by the end of the block: this process lives on until they are."""
+    try:
+        with comm:
+            raise ValueError("rank 1 has a bug")
+    except ValueError:
+        while not all(os.path.exists("%s-%d" % (place, other)) for other in (0, 2)):
+            time.sleep(0.001)
+    sys.exit(0)
 
 
 def make_calls():
@@ -79,6 +93,8 @@ except coll.RankLostError as error:
     with open(place, encoding="utf-8") as file:
         took = time.monotonic() - float(file.read())
     print("lost after %.2f s: %s" % (took, error), flush=True)
+    with open("%s-%d" % (place, comm.rank), "w", encoding="utf-8"):
+        pass
 try:
     comm.check()
 except coll.RankLostError as error:

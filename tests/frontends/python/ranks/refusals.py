@@ -104,6 +104,8 @@ if rank != 0:
 else:
     with refused(coll.InvalidError, "x is None"):
         comm.scatter(None, 0, out=np.ones(1))
+with refused(coll.InvalidError, "reproducible 1", "split"):
+    comm.split(0, reproducible=True)
 with refused(coll.InvalidError):
     coll.empty(-1)
 with refused(coll.InvalidError, "128"):
