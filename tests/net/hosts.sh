@@ -8,8 +8,13 @@ prefix=coll$$x
 hosts_may() {
   [ "$(id -u)" = 0 ] || { echo "network namespaces need root"; return 1; }
   command -v ip >/dev/null || { echo "there is no ip (Debian: iproute2)"; return 1; }
-  ip netns add "${prefix}try" 2>/dev/null && ip netns del "${prefix}try" ||
+  ip netns add "${prefix}try" 2>/dev/null ||
     { echo "this system makes no network namespaces"; return 1; }
+  runs=yes
+  why=$(ip netns exec "${prefix}try" true 2>&1) || runs=
+  ip netns del "${prefix}try"
+  # In a chroot whose root is no mount point, for one.
+  [ -n "$runs" ] || { echo "this system runs no programs in network namespaces: $why"; return 1; }
 }
 
 # hosts_await INTERFACE: the kernel reports links as up some time after they were set up; until then
