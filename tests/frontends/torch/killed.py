@@ -116,16 +116,19 @@ def between(rank, pids):
 
 @way
 def receive(rank, pids):
-    """Messages of the pairs have come before."""
+    """Messages of the pairs have come before. In them rank 1 is also the receiver's number."""
     for other in (0, 2):
         if rank == VICTIM:
             dist.send(torch.ones(3), other)
+            dist.recv(torch.empty(3), other)
         if rank == other:
             dist.recv(torch.empty(3), VICTIM)
+            dist.send(torch.ones(3), VICTIM)
     if rank == VICTIM:
         die([pids[0], pids[2]])
-    told(lambda: dist.recv(torch.empty(3), VICTIM))
-    told(lambda: dist.recv(torch.empty(3), VICTIM))
+    for _ in range(2):
+        told(lambda: dist.recv(torch.empty(3), VICTIM), "recv from rank 1 of process group")
+    told(lambda: dist.send(torch.ones(1 << 20), VICTIM), "send to rank 1 of process group")
 
 
 @way
