@@ -79,6 +79,11 @@ with refused(coll.InvalidError, "send_counts"):
     comm.alltoallv(x, [1], [1] * size)
 with refused(coll.InvalidError, "reach to element"):
     comm.alltoallv(x, [9] * size, [9] * size)
+none = [0] * size
+with refused(coll.InvalidError, "reach to element 5 of x, which has 4"):
+    comm.alltoallv(x, [5, *none[1:]], none)
+with refused(coll.InvalidError, "reach to element 5 of out, which has 4"):
+    comm.alltoallv(x, none, [5, *none[1:]], out=np.ones(4))
 with refused(coll.InvalidError, "below 0"):
     comm.alltoallv(x, [-1] * size, [1] * size)
 with refused(TypeError, "stream"):
