@@ -83,7 +83,8 @@ typedef struct comm_snapshot {
 typedef struct comm_deadlock {
   int count;                     /* ranks found to wait for each other; 0: none */
   bool across;                   /* by the waits of their processes, on all communicators */
-  comm_snapshot_t *before, *now; /* [size]: when they were found first, and last */
+  bool waited_together;          /* `before` is of a time at which all were in these waits */
+  comm_snapshot_t *before, *now; /* [size]: of an earlier look at them, and of the last */
   int *order;                    /* [size]: the ranks found, this rank first */
   base_ranks_t found;
 } comm_deadlock_t;

@@ -1,9 +1,13 @@
 /*
  * A waiting rank can continue once any rank of its published set acts (engine/run.h). So if all
  * ranks reachable from this one through these sets wait, and no message between them is in flight,
- * none of them can ever continue. That no message is in flight is found by waiting: since the
- * moment at which all of them were seen waiting, each has polled all of its inputs and found
- * nothing. A message sent before that moment would have been found.
+ * none of them can ever continue. That no message is in flight is found by waiting: since a moment
+ * at which all of them waited, each has polled all of its inputs and found nothing. A message sent
+ * before that moment would have been found.
+ *
+ * One look at all ranks is no moment: while it is at one of them, those that it was at before may
+ * poll, and another one send to them and wait. If a second look finds the same waits, all waited
+ * between the two, and the polls that count are those since the second.
  *
  * A rank that waits in sends and receives may be released by a send or receive that another thread
  * of it makes later (combine.h). Its wait counts only if it publishes that it has no such thread.
@@ -101,18 +105,32 @@ static int find_reachable(struct coll_comm *comm, bool across) {
   return across && reach.has_progress_caller ? 0 : reach.count;
 }
 
-/* Whether every rank found is still in the same wait (*same) and has polled often enough since. */
-static bool have_polled(const comm_deadlock_t *deadlock, int count, bool *same) {
-  bool polled = true;
-  uint64_t needed = deadlock->across ? GRACE_PERIODS_BETWEEN : POLLS_BETWEEN;
-  *same = true;
+/* Whether every rank found is still in the wait in which it was found before. */
+static bool are_same_waits(const comm_deadlock_t *deadlock, int count) {
   for (int i = 0; i < count; i++) {
-    const comm_snapshot_t *before = &deadlock->before[deadlock->order[i]];
-    const comm_snapshot_t *now = &deadlock->now[deadlock->order[i]];
-    *same = *same && before->changes == now->changes;
-    polled = polled && now->polls >= before->polls + needed;
+    int rank = deadlock->order[i];
+    if (deadlock->before[rank].changes != deadlock->now[rank].changes) return false;
   }
-  return *same && polled;
+  return true;
+}
+
+/* Whether every rank found has polled often enough since. */
+static bool have_polled(const comm_deadlock_t *deadlock, int count) {
+  uint64_t needed = deadlock->across ? GRACE_PERIODS_BETWEEN : POLLS_BETWEEN;
+  for (int i = 0; i < count; i++) {
+    int rank = deadlock->order[i];
+    if (deadlock->now[rank].polls < deadlock->before[rank].polls + needed) return false;
+  }
+  return true;
+}
+
+static void remember(comm_deadlock_t *deadlock, int count, bool across, int size) {
+  deadlock->count = count;
+  deadlock->across = across;
+  for (int rank = 0; count > 0 && rank < size; rank++) {
+    bool found = base_ranks_has(&deadlock->found, rank);
+    deadlock->before[rank] = found ? deadlock->now[rank] : (comm_snapshot_t){.changes = UINT64_MAX};
+  }
 }
 
 __attribute__((format(printf, 4, 5))) static void append(char *text, size_t bytes, size_t *used,
@@ -154,14 +172,12 @@ coll_status_t watch_deadlock_check(struct coll_comm *comm) {
   int count = find_reachable(comm, false);
   bool across = count == 0;
   if (across) count = find_reachable(comm, true);
-  bool same = count > 0 && count == deadlock->count && across == deadlock->across;
-  if (same && have_polled(deadlock, count, &same)) return fail(comm, count);
-  if (same) return COLL_OK;
-  deadlock->count = count;
-  deadlock->across = across;
-  for (int rank = 0; count > 0 && rank < comm->size; rank++) {
-    bool found = base_ranks_has(&deadlock->found, rank);
-    deadlock->before[rank] = found ? deadlock->now[rank] : (comm_snapshot_t){.changes = UINT64_MAX};
+  bool same = count > 0 && count == deadlock->count && across == deadlock->across &&
+              are_same_waits(deadlock, count);
+  if (!same || !deadlock->waited_together) {
+    deadlock->waited_together = same;
+    remember(deadlock, count, across, comm->size);
+    return COLL_OK;
   }
-  return COLL_OK;
+  return have_polled(deadlock, count) ? fail(comm, count) : COLL_OK;
 }

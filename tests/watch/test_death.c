@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "watch/trap.h"
 #include "transport/memory.h"
 #include "verify/random.h"
+#include "watch/trap.h"
 
 #define TIMEOUT_MS 60000
 #define COUNT 700

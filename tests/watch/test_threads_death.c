@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "watch/trap.h"
 #include "harness/thread_call.h"
+#include "watch/trap.h"
 
 #define TIMEOUT_MS 60000
 
