@@ -163,6 +163,7 @@ static int polls_after_one(run_wait_t *wait, int spin_limit) {
 coll_status_t run_wait_step(run_wait_t *wait, run_task_t *tasks) {
   const struct coll_comm *comm = first_comm(tasks);
   bool calls_back = run_progress_is_wanted(tasks);
+  wait->has_begun = true;
   if (calls_back && !wait->armed) run_progress_call(tasks);
   int spin_limit = wait->in_background ? BACKGROUND_POLLS : run_yield_polls(comm);
   if (wait->poll_count < spin_limit) {

@@ -11,6 +11,7 @@
 
 typedef struct run_wait {
   bool in_background;   /* as passed to run_batch_run */
+  bool has_begun;       /* a step was made since the last progress */
   int poll_count;       /* polls since the last progress */
   bool hint_is_current; /* the yield hint was read since the core was last yielded */
   int hint_polls_max;   /* polls before the next yield, from the hint */
@@ -28,7 +29,7 @@ void run_wait_end(run_wait_t *wait);
 
 /* A task made progress: the next wait starts with polling again. */
 static inline void run_wait_reset(run_wait_t *wait) {
-  if (wait->poll_count > 0 || wait->hint_is_current) run_wait_end(wait);
+  if (wait->has_begun) run_wait_end(wait);
 }
 
 /* None of the tasks, of which `tasks` is the first, made progress: waits a little. Fails as
