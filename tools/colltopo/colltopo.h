@@ -19,9 +19,17 @@ int colltopo_paths(int argc, char **argv);
 int colltopo_predict(int argc, char **argv);
 int colltopo_traffic(int argc, char **argv);
 
-/* Parses options and exactly `count` words, in any order. */
-coll_status_t colltopo_parse(const base_command_t *command, int argc, char **argv,
-                             const char *words[], int count, bool *helped);
+/* Parses options and exactly `count` words, in any order. False if the command ends with *code: it
+ * printed its help, or the command line is wrong. */
+bool colltopo_begin(const base_command_t *command, int argc, char **argv, const char *words[],
+                    int count, int *code);
+
+/* Also reads the graph in the file that the first word names. */
+bool colltopo_open(const base_command_t *command, int argc, char **argv, const char *words[],
+                   int count, topo_graph_t **graph, int *code);
+
+/* Frees the graph (NULL: none), prints the error of `status` and returns the exit code. */
+int colltopo_close(topo_graph_t *graph, coll_status_t status);
 
 /* --map: *map is a topo_map_t. */
 base_option_t colltopo_map_option(int *map);

@@ -4,8 +4,8 @@
 
 #include "tools/colltopo/colltopo.h"
 
-coll_status_t colltopo_parse(const base_command_t *command, int argc, char **argv,
-                             const char *words[], int count, bool *helped) {
+static coll_status_t parse(const base_command_t *command, int argc, char **argv,
+                           const char *words[], int count, bool *helped) {
   int found = 0;
   for (int at = 0, first = 0; at < argc;) {
     COLL_TRY(base_options_parse(command, argc - at, argv + at, &first, helped));
@@ -19,6 +19,28 @@ coll_status_t colltopo_parse(const base_command_t *command, int argc, char **arg
   }
   if (*helped || found == count) return COLL_OK;
   return base_fail(COLL_ERROR_INVALID, "usage: %s %s", command->name, command->usage);
+}
+
+int colltopo_close(topo_graph_t *graph, coll_status_t status) {
+  topo_graph_free(graph);
+  return status == COLL_OK ? BASE_EXIT_DONE : base_tool_fail("colltopo", status);
+}
+
+bool colltopo_begin(const base_command_t *command, int argc, char **argv, const char *words[],
+                    int count, int *code) {
+  bool helped = false;
+  coll_status_t status = parse(command, argc, argv, words, count, &helped);
+  bool goes_on = status == COLL_OK && !helped;
+  if (!goes_on) *code = colltopo_close(NULL, status);
+  return goes_on;
+}
+
+bool colltopo_open(const base_command_t *command, int argc, char **argv, const char *words[],
+                   int count, topo_graph_t **graph, int *code) {
+  if (!colltopo_begin(command, argc, argv, words, count, code)) return false;
+  coll_status_t status = colltopo_load(words[0], TOPO_FORMAT_ANY, graph);
+  if (status != COLL_OK) *code = colltopo_close(NULL, status);
+  return status == COLL_OK;
 }
 
 base_option_t colltopo_map_option(int *map) {

@@ -52,7 +52,6 @@ static coll_status_t write_file(const topo_graph_t *graph, topo_format_t format,
 int colltopo_convert(int argc, char **argv) {
   int from = TOPO_FORMAT_ANY, to = TOPO_FORMAT_JSON;
   const char *host = NULL, *out = NULL, *file;
-  bool helped = false;
   const base_option_t options[] = {
       {0, "from", BASE_OPTION_WORD, &from, "F", "format of FILE; any: recognised by its content", 0,
        0, inputs},
@@ -80,14 +79,10 @@ int colltopo_convert(int argc, char **argv) {
           "      one of several hosts\n",
       .options = options,
       .option_count = sizeof options / sizeof options[0]};
-  coll_status_t status = colltopo_parse(&command, argc, argv, &file, 1, &helped);
-  if (status != COLL_OK) return base_tool_fail("colltopo", status);
-  if (helped) return 0;
-  topo_graph_t *graph;
-  status = colltopo_load(file, (topo_format_t)from, &graph);
-  if (status != COLL_OK) return base_tool_fail("colltopo", status);
-  status = write_file(graph, (topo_format_t)to, host, out);
-  topo_graph_free(graph);
-  if (status == COLL_OK) return BASE_EXIT_DONE;
-  return base_tool_fail("colltopo", base_tool_input(status));
+  int code;
+  if (!colltopo_begin(&command, argc, argv, &file, 1, &code)) return code;
+  topo_graph_t *graph = NULL;
+  coll_status_t status = colltopo_load(file, (topo_format_t)from, &graph);
+  if (status == COLL_OK) status = write_file(graph, (topo_format_t)to, host, out);
+  return colltopo_close(graph, base_tool_input(status));
 }

@@ -69,7 +69,6 @@ static coll_status_t draw(const topo_graph_t *graph, const char *file) {
 }
 
 int colltopo_draw(int argc, char **argv) {
-  bool helped = false;
   const char *file;
   const base_command_t command = {
       .name = "colltopo draw",
@@ -80,13 +79,8 @@ int colltopo_draw(int argc, char **argv) {
       .examples =
           "  colltopo make dgx-h100 --hosts 4 --fabric rail | colltopo draw - > dgx4.svg\n"
           "      four machines and their rails\n"};
-  coll_status_t status = colltopo_parse(&command, argc, argv, &file, 1, &helped);
-  if (status != COLL_OK) return base_tool_fail("colltopo", status);
-  if (helped) return 0;
   topo_graph_t *graph;
-  status = colltopo_load(file, TOPO_FORMAT_ANY, &graph);
-  if (status != COLL_OK) return base_tool_fail("colltopo", status);
-  status = draw(graph, file);
-  topo_graph_free(graph);
-  return status == COLL_OK ? BASE_EXIT_DONE : base_tool_fail("colltopo", status);
+  int code;
+  if (!colltopo_open(&command, argc, argv, &file, 1, &graph, &code)) return code;
+  return colltopo_close(graph, draw(graph, file));
 }

@@ -21,7 +21,6 @@ static void print_ranks(const topo_graph_t *graph, const topo_placement_t *place
 int colltopo_layout(int argc, char **argv) {
   int64_t ranks = 1;
   int map = TOPO_MAP_BY_HOST;
-  bool helped = false;
   const char *file;
   const base_option_t options[] = {
       {'n', "ranks", BASE_OPTION_INTEGER, &ranks, "N", "number of ranks", 1, 65536, NULL},
@@ -37,19 +36,15 @@ int colltopo_layout(int argc, char **argv) {
           "  colltopo layout dgx4.json -n 16 --map by-rail\n      neighbours on different hosts\n",
       .options = options,
       .option_count = sizeof options / sizeof options[0]};
-  coll_status_t status = colltopo_parse(&command, argc, argv, &file, 1, &helped);
-  if (status != COLL_OK) return base_tool_fail("colltopo", status);
-  if (helped) return 0;
   topo_graph_t *graph;
+  int code;
+  if (!colltopo_open(&command, argc, argv, &file, 1, &graph, &code)) return code;
   topo_placement_t placement;
-  status = colltopo_load(file, TOPO_FORMAT_ANY, &graph);
-  if (status != COLL_OK) return base_tool_fail("colltopo", status);
-  status = topo_place_mapped(graph, (int32_t)ranks, (topo_map_t)map, &placement);
+  coll_status_t status = topo_place_mapped(graph, (int32_t)ranks, (topo_map_t)map, &placement);
   if (status == COLL_OK) {
     topo_layout_print(placement.layout, stdout);
     print_ranks(graph, &placement);
     topo_placement_free(&placement);
   }
-  topo_graph_free(graph);
-  return status == COLL_OK ? BASE_EXIT_DONE : base_tool_fail("colltopo", status);
+  return colltopo_close(graph, status);
 }

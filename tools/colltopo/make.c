@@ -9,7 +9,6 @@
 int colltopo_make(int argc, char **argv) {
   int64_t hosts = 1;
   const char *fabric = NULL, *kind;
-  bool helped = false;
   const base_option_t options[] = {
       {0, "hosts", BASE_OPTION_INTEGER, &hosts, "N", "number of hosts", 1, TOPO_HOSTS_MAX, NULL},
       {0, "fabric", BASE_OPTION_TEXT, &fabric, "F",
@@ -33,13 +32,10 @@ int colltopo_make(int argc, char **argv) {
           "routers\n",
       .options = options,
       .option_count = sizeof options / sizeof options[0]};
-  coll_status_t status = colltopo_parse(&command, argc, argv, &kind, 1, &helped);
-  if (status != COLL_OK) return base_tool_fail("colltopo", status);
-  if (helped) return 0;
-  topo_graph_t *graph;
-  status = topo_make(kind, (int32_t)hosts, fabric, &graph);
-  if (status != COLL_OK) return base_tool_fail("colltopo", status);
-  status = topo_graph_write(graph, stdout);
-  topo_graph_free(graph);
-  return status == COLL_OK ? BASE_EXIT_DONE : base_tool_fail("colltopo", status);
+  int code;
+  if (!colltopo_begin(&command, argc, argv, &kind, 1, &code)) return code;
+  topo_graph_t *graph = NULL;
+  coll_status_t status = topo_make(kind, (int32_t)hosts, fabric, &graph);
+  if (status == COLL_OK) status = topo_graph_write(graph, stdout);
+  return colltopo_close(graph, status);
 }

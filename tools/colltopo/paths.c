@@ -88,7 +88,6 @@ static coll_status_t print_path_of(const topo_graph_t *graph, int32_t ranks, top
 int colltopo_paths(int argc, char **argv) {
   int64_t ranks = 0;
   int map = TOPO_MAP_BY_HOST;
-  bool helped = false;
   const char *words[3];
   const base_option_t options[] = {{'n', "ranks", BASE_OPTION_INTEGER, &ranks, "N",
                                     "A and B are two of N ranks instead of nodes", 1, 65536, NULL},
@@ -104,13 +103,8 @@ int colltopo_paths(int argc, char **argv) {
           "  colltopo paths dgx4.json 0 1 -n 16 --map by-rail\n      between two ranks\n",
       .options = options,
       .option_count = sizeof options / sizeof options[0]};
-  coll_status_t status = colltopo_parse(&command, argc, argv, words, 3, &helped);
-  if (status != COLL_OK) return base_tool_fail("colltopo", status);
-  if (helped) return 0;
   topo_graph_t *graph;
-  status = colltopo_load(words[0], TOPO_FORMAT_ANY, &graph);
-  if (status != COLL_OK) return base_tool_fail("colltopo", status);
-  status = print_path_of(graph, (int32_t)ranks, (topo_map_t)map, words + 1);
-  topo_graph_free(graph);
-  return status == COLL_OK ? BASE_EXIT_DONE : base_tool_fail("colltopo", status);
+  int code;
+  if (!colltopo_open(&command, argc, argv, words, 3, &graph, &code)) return code;
+  return colltopo_close(graph, print_path_of(graph, (int32_t)ranks, (topo_map_t)map, words + 1));
 }

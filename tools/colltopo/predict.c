@@ -298,7 +298,6 @@ int colltopo_predict(int argc, char **argv) {
   settings_t settings = {.collective_name = "allreduce",
                          .sizes_text = DEFAULT_SIZES,
                          .message_bytes = (uint64_t)1 << 20};
-  bool helped = false;
   const char *file;
   const base_option_t options[] = {
       {'c', "collective", BASE_OPTION_TEXT, &settings.collective_name, "NAME",
@@ -327,14 +326,11 @@ int colltopo_predict(int argc, char **argv) {
           "      all algorithms, from fast to slow\n",
       .options = options,
       .option_count = sizeof options / sizeof options[0]};
-  coll_status_t status = colltopo_parse(&command, argc, argv, &file, 1, &helped);
-  if (status != COLL_OK) return base_tool_fail("colltopo", status);
-  if (helped) return 0;
+  int code;
+  if (!colltopo_begin(&command, argc, argv, &file, 1, &code)) return code;
   topo_graph_t *graph;
-  status = check_settings(&settings);
-  if (status != COLL_OK) return base_tool_fail("colltopo", status);
-  status = colltopo_load(file, TOPO_FORMAT_ANY, &graph);
-  if (status != COLL_OK) return base_tool_fail("colltopo", status);
-  status = predict_on(file, &settings, graph);
-  return status == COLL_OK ? BASE_EXIT_DONE : base_tool_fail("colltopo", status);
+  coll_status_t status = check_settings(&settings);
+  if (status == COLL_OK) status = colltopo_load(file, TOPO_FORMAT_ANY, &graph);
+  if (status == COLL_OK) status = predict_on(file, &settings, graph);
+  return colltopo_close(NULL, status);
 }

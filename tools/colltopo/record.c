@@ -17,7 +17,6 @@ static coll_status_t write_graph(const topo_graph_t *graph, const char *file_nam
 
 int colltopo_record(int argc, char **argv) {
   const char *file_name = NULL;
-  bool helped = false;
   const base_option_t options[] = {{0, "out", BASE_OPTION_TEXT, &file_name, "FILE",
                                     "where to write it; standard output without", 0, 0, NULL}};
   const base_command_t command = {
@@ -32,13 +31,10 @@ int colltopo_record(int argc, char **argv) {
           "  colltopo record --out here.json\n      the same\n",
       .options = options,
       .option_count = sizeof options / sizeof options[0]};
-  coll_status_t status = colltopo_parse(&command, argc, argv, NULL, 0, &helped);
-  if (status != COLL_OK) return base_tool_fail("colltopo", status);
-  if (helped) return 0;
-  topo_graph_t *graph;
-  status = topo_discover(&graph);
-  if (status != COLL_OK) return base_tool_fail("colltopo", status);
-  status = write_graph(graph, file_name);
-  topo_graph_free(graph);
-  return status == COLL_OK ? BASE_EXIT_DONE : base_tool_fail("colltopo", status);
+  int code;
+  if (!colltopo_begin(&command, argc, argv, NULL, 0, &code)) return code;
+  topo_graph_t *graph = NULL;
+  coll_status_t status = topo_discover(&graph);
+  if (status == COLL_OK) status = write_graph(graph, file_name);
+  return colltopo_close(graph, status);
 }

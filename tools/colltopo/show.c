@@ -82,7 +82,6 @@ static void print_links(const topo_graph_t *graph) {
 }
 
 int colltopo_show(int argc, char **argv) {
-  bool helped = false;
   const char *file;
   const base_command_t command = {
       .name = "colltopo show",
@@ -92,12 +91,9 @@ int colltopo_show(int argc, char **argv) {
           "Then the\nlinks: how many, of how many parallel ones each, GB/s per direction and "
           "latency of one.",
       .examples = "  colltopo make dgx-h100 | colltopo show -\n      one machine\n"};
-  coll_status_t status = colltopo_parse(&command, argc, argv, &file, 1, &helped);
-  if (status != COLL_OK) return base_tool_fail("colltopo", status);
-  if (helped) return 0;
   topo_graph_t *graph;
-  status = colltopo_load(file, TOPO_FORMAT_ANY, &graph);
-  if (status != COLL_OK) return base_tool_fail("colltopo", status);
+  int code;
+  if (!colltopo_open(&command, argc, argv, &file, 1, &graph, &code)) return code;
   print_children(graph, TOPO_NONE, 0);
   if (graph->link_count > 0) print_links(graph);
   if (graph->grid.dims > 0) {
@@ -107,6 +103,5 @@ int colltopo_show(int argc, char **argv) {
     }
     printf(" hosts\n");
   }
-  topo_graph_free(graph);
-  return 0;
+  return colltopo_close(graph, COLL_OK);
 }

@@ -97,7 +97,6 @@ static coll_status_t run(const settings_t *settings, const topo_graph_t *graph) 
 
 int colltopo_traffic(int argc, char **argv) {
   settings_t settings = {.bytes = (uint64_t)64 << 20};
-  bool helped = false;
   const char *file;
   const base_option_t options[] = {
       {'n', "ranks", BASE_OPTION_INTEGER, &settings.ranks, "N",
@@ -125,15 +124,11 @@ int colltopo_traffic(int argc, char **argv) {
           "      the first algorithm of another collective\n",
       .options = options,
       .option_count = sizeof options / sizeof options[0]};
-  coll_status_t status = colltopo_parse(&command, argc, argv, &file, 1, &helped);
-  if (status != COLL_OK) return base_tool_fail("colltopo", status);
-  if (helped) return 0;
-  topo_graph_t *graph;
-  status = check_settings(&settings);
-  if (status != COLL_OK) return base_tool_fail("colltopo", status);
-  status = colltopo_load(file, TOPO_FORMAT_ANY, &graph);
-  if (status != COLL_OK) return base_tool_fail("colltopo", status);
-  status = run(&settings, graph);
-  topo_graph_free(graph);
-  return status == COLL_OK ? BASE_EXIT_DONE : base_tool_fail("colltopo", status);
+  int code;
+  if (!colltopo_begin(&command, argc, argv, &file, 1, &code)) return code;
+  topo_graph_t *graph = NULL;
+  coll_status_t status = check_settings(&settings);
+  if (status == COLL_OK) status = colltopo_load(file, TOPO_FORMAT_ANY, &graph);
+  if (status == COLL_OK) status = run(&settings, graph);
+  return colltopo_close(graph, status);
 }
