@@ -8,6 +8,7 @@
 #include "plan/plan.h"
 
 #define COLLPLAN_WORDS_MAX 64
+#define COLLPLAN_SOURCE "collective or plan file"
 
 /* Each runs with argv[0] as its own name and returns the exit code. */
 int collplan_list(int argc, char **argv);
@@ -19,10 +20,17 @@ int collplan_draw(int argc, char **argv);
 int collplan_import(int argc, char **argv);
 int collplan_export(int argc, char **argv);
 
-/* Parses options and positional arguments in any order; words[] receives the positional ones. */
-coll_status_t collplan_parse(const base_command_t *command, int argc, char **argv,
-                             const char *words[COLLPLAN_WORDS_MAX], size_t *word_count,
-                             bool *helped);
+/* Parses options and positional arguments in any order; words[] receives the positional ones. False
+ * if the command ends with *code: it printed its help, or the command line is wrong. */
+bool collplan_begin(const base_command_t *command, int argc, char **argv,
+                    const char *words[COLLPLAN_WORDS_MAX], size_t *word_count, int *code);
+
+/* The same where exactly one positional argument is given, which is a `what`. */
+bool collplan_begin_one(const base_command_t *command, int argc, char **argv, const char *what,
+                        const char **word, int *code);
+
+/* Prints the error of `status` and returns the exit code. */
+int collplan_end(coll_status_t status);
 
 /* Whether a word is the name of a collective; if not, it is a file name. */
 bool collplan_is_collective(const char *word, coll_collective_t *collective);

@@ -10,9 +10,9 @@
 #include "plan/text.h"
 #include "tools/collplan/collplan.h"
 
-coll_status_t collplan_parse(const base_command_t *command, int argc, char **argv,
-                             const char *words[COLLPLAN_WORDS_MAX], size_t *word_count,
-                             bool *helped) {
+static coll_status_t parse(const base_command_t *command, int argc, char **argv,
+                           const char *words[COLLPLAN_WORDS_MAX], size_t *word_count,
+                           bool *helped) {
   *word_count = 0;
   int at = 0;
   for (;;) {
@@ -26,6 +26,33 @@ coll_status_t collplan_parse(const base_command_t *command, int argc, char **arg
     }
     words[(*word_count)++] = argv[at];
   }
+}
+
+int collplan_end(coll_status_t status) {
+  return status == COLL_OK ? BASE_EXIT_DONE : base_tool_fail("collplan", status);
+}
+
+bool collplan_begin(const base_command_t *command, int argc, char **argv,
+                    const char *words[COLLPLAN_WORDS_MAX], size_t *word_count, int *code) {
+  bool helped = false;
+  coll_status_t status = parse(command, argc, argv, words, word_count, &helped);
+  bool goes_on = status == COLL_OK && !helped;
+  if (!goes_on) *code = collplan_end(status);
+  return goes_on;
+}
+
+bool collplan_begin_one(const base_command_t *command, int argc, char **argv, const char *what,
+                        const char **word, int *code) {
+  const char *words[COLLPLAN_WORDS_MAX], *name = strrchr(command->name, ' ') + 1;
+  size_t count;
+  if (!collplan_begin(command, argc, argv, words, &count, code)) return false;
+  if (count != 1) {
+    *code = collplan_end(
+        base_fail(COLL_ERROR_INVALID, "%s: name one %s (%s --help)", name, what, command->name));
+    return false;
+  }
+  *word = words[0];
+  return true;
 }
 
 bool collplan_is_collective(const char *word, coll_collective_t *collective) {

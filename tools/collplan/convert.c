@@ -71,7 +71,7 @@ static coll_status_t import_file(const char *name, bool any_order) {
 }
 
 int collplan_import(int argc, char **argv) {
-  bool helped = false, any_order = false;
+  bool any_order = false;
   const base_option_t options[] = {
       {0, "any-order", BASE_OPTION_FLAG, &any_order, NULL,
        "also if ranks reduce in different orders: they may then hold different bits", 0, 0, NULL},
@@ -89,15 +89,10 @@ int collplan_import(int argc, char **argv) {
           "      whose ranks may hold different bits of a sum, which the plan states\n",
       .options = options,
       .option_count = sizeof options / sizeof options[0]};
-  const char *words[COLLPLAN_WORDS_MAX];
-  size_t word_count = 0;
-  coll_status_t status = collplan_parse(&command, argc, argv, words, &word_count, &helped);
-  if (status == COLL_OK && helped) return 0;
-  if (status == COLL_OK && word_count != 1) {
-    status = base_fail(COLL_ERROR_INVALID, "import: name one file (collplan import --help)");
-  }
-  if (status == COLL_OK) status = base_tool_input(import_file(words[0], any_order));
-  return status == COLL_OK ? BASE_EXIT_DONE : base_tool_fail("collplan", status);
+  const char *word;
+  int code;
+  if (!collplan_begin_one(&command, argc, argv, "file", &word, &code)) return code;
+  return collplan_end(base_tool_input(import_file(word, any_order)));
 }
 
 /* ---- export ---------------------------------------------------------------------------------*/
@@ -132,7 +127,6 @@ static coll_status_t export(const request_t *request, const char *word) {
 
 int collplan_export(int argc, char **argv) {
   request_t request = {.ranks = 4};
-  bool helped = false;
   const base_option_t options[] = {
       {0, "msccl", BASE_OPTION_FLAG, &request.msccl, NULL, "as MSCCL's XML", 0, 0, NULL},
       {0, "algo", BASE_OPTION_TEXT, &request.algo, "NAME", "the algorithm; else the first listed",
@@ -154,14 +148,8 @@ int collplan_export(int argc, char **argv) {
           "      for MSCCL's runtime\n",
       .options = options,
       .option_count = sizeof options / sizeof options[0]};
-  const char *words[COLLPLAN_WORDS_MAX];
-  size_t word_count = 0;
-  coll_status_t status = collplan_parse(&command, argc, argv, words, &word_count, &helped);
-  if (status == COLL_OK && helped) return 0;
-  if (status == COLL_OK && word_count != 1) {
-    status = base_fail(COLL_ERROR_INVALID,
-                       "export: name one collective or plan file (collplan export --help)");
-  }
-  if (status == COLL_OK) status = export(&request, words[0]);
-  return status == COLL_OK ? BASE_EXIT_DONE : base_tool_fail("collplan", status);
+  const char *word;
+  int code;
+  if (!collplan_begin_one(&command, argc, argv, COLLPLAN_SOURCE, &word, &code)) return code;
+  return collplan_end(export(&request, word));
 }

@@ -161,7 +161,6 @@ static coll_status_t draw(request_t *request) {
 
 int collplan_draw(int argc, char **argv) {
   request_t request = {.ranks = 8};
-  bool helped = false;
   const base_option_t options[] = {
       {0, "topology", BASE_OPTION_TEXT, &request.topology, "FILE",
        "the machines: JSON of colltopo, or XML of NCCL or hwloc", 0, 0, NULL},
@@ -186,20 +185,11 @@ int collplan_draw(int argc, char **argv) {
           "      two machines, a rank on each GPU\n",
       .options = options,
       .option_count = sizeof options / sizeof options[0]};
-  const char *words[COLLPLAN_WORDS_MAX];
-  size_t word_count = 0;
-  coll_status_t status = collplan_parse(&command, argc, argv, words, &word_count, &helped);
-  if (status == COLL_OK && helped) return 0;
-  if (status == COLL_OK && word_count != 1) {
-    status = base_fail(COLL_ERROR_INVALID,
-                       "draw: name one collective or plan file (collplan draw --help)");
-  }
-  if (status == COLL_OK) {
-    request.word = words[0];
-    status = draw(&request);
-  }
+  int code;
+  if (!collplan_begin_one(&command, argc, argv, COLLPLAN_SOURCE, &request.word, &code)) return code;
+  coll_status_t status = draw(&request);
   plan_free(request.plan);
   topo_fabric_free(request.fabric);
   topo_placement_free(&request.placement);
-  return status == COLL_OK ? BASE_EXIT_DONE : base_tool_fail("collplan", status);
+  return collplan_end(status);
 }

@@ -114,7 +114,7 @@ static coll_status_t list(const char *word, bool as_json) {
 }
 
 int collplan_list(int argc, char **argv) {
-  bool as_json = false, helped = false;
+  bool as_json = false;
   const base_option_t options[] = {
       {0, "json", BASE_OPTION_FLAG, &as_json, NULL, "as an array of JSON objects", 0, 0, NULL},
   };
@@ -135,13 +135,12 @@ int collplan_list(int argc, char **argv) {
       .options = options,
       .option_count = sizeof options / sizeof options[0]};
   const char *words[COLLPLAN_WORDS_MAX];
-  size_t word_count = 0;
-  coll_status_t status = collplan_parse(&command, argc, argv, words, &word_count, &helped);
-  if (status == COLL_OK && helped) return 0;
-  if (status == COLL_OK && word_count > 1) {
-    status = base_fail(COLL_ERROR_INVALID, "list: one collective or file at most, not also '%s'",
-                       words[1]);
+  size_t word_count;
+  int code;
+  if (!collplan_begin(&command, argc, argv, words, &word_count, &code)) return code;
+  if (word_count > 1) {
+    return collplan_end(base_fail(COLL_ERROR_INVALID,
+                                  "list: one collective or file at most, not also '%s'", words[1]));
   }
-  if (status == COLL_OK) status = list(word_count == 1 ? words[0] : NULL, as_json);
-  return status == COLL_OK ? BASE_EXIT_DONE : base_tool_fail("collplan", status);
+  return collplan_end(list(word_count == 1 ? words[0] : NULL, as_json));
 }

@@ -83,7 +83,6 @@ static coll_status_t show(request_t *request) {
 
 int collplan_show(int argc, char **argv) {
   request_t request = {.ranks = 4, .rank = -1};
-  bool helped = false;
   const base_option_t options[] = {
       {0, "algo", BASE_OPTION_TEXT, &request.algo, "NAME", "the algorithm; else the first listed",
        0, 0, NULL},
@@ -118,17 +117,7 @@ int collplan_show(int argc, char **argv) {
           "      a plan written by hand\n",
       .options = options,
       .option_count = sizeof options / sizeof options[0]};
-  const char *words[COLLPLAN_WORDS_MAX];
-  size_t word_count = 0;
-  coll_status_t status = collplan_parse(&command, argc, argv, words, &word_count, &helped);
-  if (status == COLL_OK && helped) return 0;
-  if (status == COLL_OK && word_count != 1) {
-    status = base_fail(COLL_ERROR_INVALID,
-                       "show: name one collective or plan file (collplan show --help)");
-  }
-  if (status == COLL_OK) {
-    request.word = words[0];
-    status = show(&request);
-  }
-  return status == COLL_OK ? BASE_EXIT_DONE : base_tool_fail("collplan", status);
+  int code;
+  if (!collplan_begin_one(&command, argc, argv, COLLPLAN_SOURCE, &request.word, &code)) return code;
+  return collplan_end(show(&request));
 }

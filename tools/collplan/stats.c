@@ -110,7 +110,6 @@ int collplan_stats(int argc, char **argv) {
   int64_t ranks = 8, root = 0;
   const char *layout_text = NULL;
   topo_layout_t *layout = NULL;
-  bool helped = false;
   const base_option_t options[] = {
       {'n', "ranks", BASE_OPTION_INTEGER, &ranks, "N", "number of ranks", 1, PLAN_RANKS_MAX, NULL},
       {0, "root", BASE_OPTION_INTEGER, &root, "R", "the root, or the executor rank", 0,
@@ -130,18 +129,14 @@ int collplan_stats(int argc, char **argv) {
           "      the algorithms that can run among two hosts\n",
       .options = options,
       .option_count = sizeof options / sizeof options[0]};
-  const char *words[COLLPLAN_WORDS_MAX];
-  size_t word_count = 0;
+  const char *word;
   coll_collective_t collective = COLL_ALLREDUCE;
-  coll_status_t status = collplan_parse(&command, argc, argv, words, &word_count, &helped);
-  if (status == COLL_OK && helped) return 0;
-  if (status == COLL_OK && word_count != 1) {
-    status = base_fail(COLL_ERROR_INVALID, "stats: name one collective (collplan stats --help)");
-  }
-  if (status == COLL_OK) status = base_collective_find(words[0], &collective);
+  int code;
+  if (!collplan_begin_one(&command, argc, argv, "collective", &word, &code)) return code;
+  coll_status_t status = base_collective_find(word, &collective);
   if (status == COLL_OK) status = collplan_check_root(collective, NULL, root, (int32_t)ranks);
   if (status == COLL_OK) status = collplan_layout(layout_text, (int32_t)ranks, &layout);
   if (status == COLL_OK) status = print_table(collective, (int32_t)ranks, (int32_t)root, layout);
   topo_layout_free(layout);
-  return status == COLL_OK ? BASE_EXIT_DONE : base_tool_fail("collplan", status);
+  return collplan_end(status);
 }

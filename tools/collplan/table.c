@@ -215,7 +215,6 @@ static void print_papers(void) {
 }
 
 int collplan_table(int argc, char **argv) {
-  bool helped = false;
   const base_command_t command = {
       .name = "collplan table",
       .usage = "",
@@ -224,17 +223,18 @@ int collplan_table(int argc, char **argv) {
           "beside the\nformula of its paper. Fails if they differ.",
       .examples = "  collplan table > docs/algorithms.md\n      makes the page again\n"};
   const char *words[COLLPLAN_WORDS_MAX];
-  size_t word_count = 0;
-  coll_status_t status = collplan_parse(&command, argc, argv, words, &word_count, &helped);
-  if (status == COLL_OK && helped) return 0;
-  if (status == COLL_OK && word_count > 0) {
-    status = base_fail(COLL_ERROR_INVALID, "table: takes no words (collplan table --help)");
+  size_t word_count;
+  int code;
+  if (!collplan_begin(&command, argc, argv, words, &word_count, &code)) return code;
+  if (word_count > 0) {
+    return collplan_end(
+        base_fail(COLL_ERROR_INVALID, "table: takes no words (collplan table --help)"));
   }
-  if (status != COLL_OK) return base_tool_fail("collplan", status);
+  coll_status_t status = COLL_OK;
   printf(head, BYTES);
   for (int c = 0; c < COLL_COLLECTIVE_COUNT && status == COLL_OK; c++) {
     status = print_collective((coll_collective_t)c);
   }
   if (status == COLL_OK) print_papers();
-  return status == COLL_OK ? BASE_EXIT_DONE : base_tool_fail("collplan", base_tool_input(status));
+  return collplan_end(base_tool_input(status));
 }

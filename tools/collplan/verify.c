@@ -175,7 +175,6 @@ static coll_status_t prove_words(request_t *request, const char *words[], size_t
 
 int collplan_verify(int argc, char **argv) {
   request_t request = {.ranks = "1-8", .root = -1};
-  bool helped = false;
   const base_option_t options[] = {
       {0, "algo", BASE_OPTION_TEXT, &request.algo, "NAME",
        "one algorithm, or all of them (default)", 0, 0, NULL},
@@ -204,11 +203,11 @@ int collplan_verify(int argc, char **argv) {
       .options = options,
       .option_count = sizeof options / sizeof options[0]};
   const char *words[COLLPLAN_WORDS_MAX];
-  size_t word_count = 0;
-  coll_status_t status = collplan_parse(&command, argc, argv, words, &word_count, &helped);
-  if (status == COLL_OK && helped) return 0;
-  if (status == COLL_OK) status = prove_words(&request, words, word_count);
+  size_t word_count;
+  int code;
+  if (!collplan_begin(&command, argc, argv, words, &word_count, &code)) return code;
+  coll_status_t status = prove_words(&request, words, word_count);
   free(request.sizes);
-  if (status != COLL_OK) return base_tool_fail("collplan", status);
+  if (status != COLL_OK) return collplan_end(status);
   return request.rejected > 0 ? BASE_EXIT_FAILED : BASE_EXIT_DONE;
 }
