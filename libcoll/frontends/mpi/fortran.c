@@ -89,251 +89,95 @@ static void start(layer_call_t call, const MPI_Fint *comm, MPI_Fint *request, MP
 
 /* ---- collectives ---------------------------------------------------------------------------*/
 
-FORTRAN(allgather, ALLGATHER, void *send, MPI_Fint *send_count, MPI_Fint *send_type, void *recv,
-        MPI_Fint *recv_count, MPI_Fint *recv_type, MPI_Fint *comm, MPI_Fint *error) {
-  collective((layer_call_t){.verb = LAYER_ALLGATHER,
-                            .send = side(send, send_count, send_type),
-                            .recv = side(recv, recv_count, recv_type)},
-             comm, error);
-}
+#define CALL(VERB, ...) ((layer_call_t){.verb = LAYER_##VERB, __VA_ARGS__})
 
-FORTRAN(allgatherv, ALLGATHERV, void *send, MPI_Fint *send_count, MPI_Fint *send_type, void *recv,
-        MPI_Fint *recv_counts, MPI_Fint *recv_displs, MPI_Fint *recv_type, MPI_Fint *comm,
-        MPI_Fint *error) {
-  collective((layer_call_t){.verb = LAYER_ALLGATHERV,
-                            .send = side(send, send_count, send_type),
-                            .recv = side_v(recv, recv_counts, recv_displs, recv_type)},
-             comm, error);
-}
+/* Defines the blocking and the non-blocking function, whose first arguments are the same. */
+#define COLLECTIVE(lower, UPPER, call, ...)                                                      \
+  FORTRAN(lower, UPPER, __VA_ARGS__, MPI_Fint *comm, MPI_Fint *error) {                          \
+    collective(call, comm, error);                                                               \
+  }                                                                                              \
+  FORTRAN(i##lower, I##UPPER, __VA_ARGS__, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *error) { \
+    start(call, comm, request, error);                                                           \
+  }
 
-FORTRAN(allreduce, ALLREDUCE, void *send, void *recv, MPI_Fint *count, MPI_Fint *type, MPI_Fint *op,
-        MPI_Fint *comm, MPI_Fint *error) {
-  collective((layer_call_t){.verb = LAYER_ALLREDUCE,
-                            .op = op_of(op),
-                            .send = side(send, count, type),
-                            .recv = side(recv, count, type)},
-             comm, error);
-}
+COLLECTIVE(allgather, ALLGATHER,
+           CALL(ALLGATHER, .send = side(send, send_count, send_type),
+                .recv = side(recv, recv_count, recv_type)),
+           void *send, MPI_Fint *send_count, MPI_Fint *send_type, void *recv, MPI_Fint *recv_count,
+           MPI_Fint *recv_type)
 
-FORTRAN(alltoall, ALLTOALL, void *send, MPI_Fint *send_count, MPI_Fint *send_type, void *recv,
-        MPI_Fint *recv_count, MPI_Fint *recv_type, MPI_Fint *comm, MPI_Fint *error) {
-  collective((layer_call_t){.verb = LAYER_ALLTOALL,
-                            .send = side(send, send_count, send_type),
-                            .recv = side(recv, recv_count, recv_type)},
-             comm, error);
-}
+COLLECTIVE(allgatherv, ALLGATHERV,
+           CALL(ALLGATHERV, .send = side(send, send_count, send_type),
+                .recv = side_v(recv, recv_counts, recv_displs, recv_type)),
+           void *send, MPI_Fint *send_count, MPI_Fint *send_type, void *recv, MPI_Fint *recv_counts,
+           MPI_Fint *recv_displs, MPI_Fint *recv_type)
 
-FORTRAN(alltoallv, ALLTOALLV, void *send, MPI_Fint *send_counts, MPI_Fint *send_displs,
-        MPI_Fint *send_type, void *recv, MPI_Fint *recv_counts, MPI_Fint *recv_displs,
-        MPI_Fint *recv_type, MPI_Fint *comm, MPI_Fint *error) {
-  collective((layer_call_t){.verb = LAYER_ALLTOALLV,
-                            .send = side_v(send, send_counts, send_displs, send_type),
-                            .recv = side_v(recv, recv_counts, recv_displs, recv_type)},
-             comm, error);
-}
+COLLECTIVE(allreduce, ALLREDUCE,
+           CALL(ALLREDUCE, .op = op_of(op), .send = side(send, count, type),
+                .recv = side(recv, count, type)),
+           void *send, void *recv, MPI_Fint *count, MPI_Fint *type, MPI_Fint *op)
+
+COLLECTIVE(alltoall, ALLTOALL,
+           CALL(ALLTOALL, .send = side(send, send_count, send_type),
+                .recv = side(recv, recv_count, recv_type)),
+           void *send, MPI_Fint *send_count, MPI_Fint *send_type, void *recv, MPI_Fint *recv_count,
+           MPI_Fint *recv_type)
+
+COLLECTIVE(alltoallv, ALLTOALLV,
+           CALL(ALLTOALLV, .send = side_v(send, send_counts, send_displs, send_type),
+                .recv = side_v(recv, recv_counts, recv_displs, recv_type)),
+           void *send, MPI_Fint *send_counts, MPI_Fint *send_displs, MPI_Fint *send_type,
+           void *recv, MPI_Fint *recv_counts, MPI_Fint *recv_displs, MPI_Fint *recv_type)
 
 FORTRAN(barrier, BARRIER, MPI_Fint *comm, MPI_Fint *error) {
   collective((layer_call_t){.verb = LAYER_BARRIER}, comm, error);
-}
-
-FORTRAN(bcast, BCAST, void *data, MPI_Fint *count, MPI_Fint *type, MPI_Fint *root, MPI_Fint *comm,
-        MPI_Fint *error) {
-  collective((layer_call_t){.verb = LAYER_BCAST, .root = *root, .recv = side(data, count, type)},
-             comm, error);
-}
-
-FORTRAN(gather, GATHER, void *send, MPI_Fint *send_count, MPI_Fint *send_type, void *recv,
-        MPI_Fint *recv_count, MPI_Fint *recv_type, MPI_Fint *root, MPI_Fint *comm,
-        MPI_Fint *error) {
-  collective((layer_call_t){.verb = LAYER_GATHER,
-                            .root = *root,
-                            .send = side(send, send_count, send_type),
-                            .recv = side(recv, recv_count, recv_type)},
-             comm, error);
-}
-
-FORTRAN(gatherv, GATHERV, void *send, MPI_Fint *send_count, MPI_Fint *send_type, void *recv,
-        MPI_Fint *recv_counts, MPI_Fint *recv_displs, MPI_Fint *recv_type, MPI_Fint *root,
-        MPI_Fint *comm, MPI_Fint *error) {
-  collective((layer_call_t){.verb = LAYER_GATHERV,
-                            .root = *root,
-                            .send = side(send, send_count, send_type),
-                            .recv = side_v(recv, recv_counts, recv_displs, recv_type)},
-             comm, error);
-}
-
-FORTRAN(reduce, REDUCE, void *send, void *recv, MPI_Fint *count, MPI_Fint *type, MPI_Fint *op,
-        MPI_Fint *root, MPI_Fint *comm, MPI_Fint *error) {
-  collective((layer_call_t){.verb = LAYER_REDUCE,
-                            .op = op_of(op),
-                            .root = *root,
-                            .send = side(send, count, type),
-                            .recv = side(recv, count, type)},
-             comm, error);
-}
-
-FORTRAN(reduce_scatter, REDUCE_SCATTER, void *send, void *recv, MPI_Fint *counts, MPI_Fint *type,
-        MPI_Fint *op, MPI_Fint *comm, MPI_Fint *error) {
-  collective((layer_call_t){.verb = LAYER_REDUCE_SCATTER,
-                            .op = op_of(op),
-                            .send = side_v(send, counts, NULL, type),
-                            .recv = side_v(recv, counts, NULL, type)},
-             comm, error);
-}
-
-FORTRAN(reduce_scatter_block, REDUCE_SCATTER_BLOCK, void *send, void *recv, MPI_Fint *count,
-        MPI_Fint *type, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *error) {
-  collective((layer_call_t){.verb = LAYER_REDUCE_SCATTER_BLOCK,
-                            .op = op_of(op),
-                            .send = side(send, count, type),
-                            .recv = side(recv, count, type)},
-             comm, error);
-}
-
-FORTRAN(scatter, SCATTER, void *send, MPI_Fint *send_count, MPI_Fint *send_type, void *recv,
-        MPI_Fint *recv_count, MPI_Fint *recv_type, MPI_Fint *root, MPI_Fint *comm,
-        MPI_Fint *error) {
-  collective((layer_call_t){.verb = LAYER_SCATTER,
-                            .root = *root,
-                            .send = side(send, send_count, send_type),
-                            .recv = side(recv, recv_count, recv_type)},
-             comm, error);
-}
-
-FORTRAN(scatterv, SCATTERV, void *send, MPI_Fint *send_counts, MPI_Fint *send_displs,
-        MPI_Fint *send_type, void *recv, MPI_Fint *recv_count, MPI_Fint *recv_type, MPI_Fint *root,
-        MPI_Fint *comm, MPI_Fint *error) {
-  collective((layer_call_t){.verb = LAYER_SCATTERV,
-                            .root = *root,
-                            .send = side_v(send, send_counts, send_displs, send_type),
-                            .recv = side(recv, recv_count, recv_type)},
-             comm, error);
-}
-
-/* ---- non-blocking collectives --------------------------------------------------------------*/
-
-FORTRAN(iallgather, IALLGATHER, void *send, MPI_Fint *send_count, MPI_Fint *send_type, void *recv,
-        MPI_Fint *recv_count, MPI_Fint *recv_type, MPI_Fint *comm, MPI_Fint *request,
-        MPI_Fint *error) {
-  start((layer_call_t){.verb = LAYER_ALLGATHER,
-                       .send = side(send, send_count, send_type),
-                       .recv = side(recv, recv_count, recv_type)},
-        comm, request, error);
-}
-
-FORTRAN(iallgatherv, IALLGATHERV, void *send, MPI_Fint *send_count, MPI_Fint *send_type, void *recv,
-        MPI_Fint *recv_counts, MPI_Fint *recv_displs, MPI_Fint *recv_type, MPI_Fint *comm,
-        MPI_Fint *request, MPI_Fint *error) {
-  start((layer_call_t){.verb = LAYER_ALLGATHERV,
-                       .send = side(send, send_count, send_type),
-                       .recv = side_v(recv, recv_counts, recv_displs, recv_type)},
-        comm, request, error);
-}
-
-FORTRAN(iallreduce, IALLREDUCE, void *send, void *recv, MPI_Fint *count, MPI_Fint *type,
-        MPI_Fint *op, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *error) {
-  start((layer_call_t){.verb = LAYER_ALLREDUCE,
-                       .op = op_of(op),
-                       .send = side(send, count, type),
-                       .recv = side(recv, count, type)},
-        comm, request, error);
-}
-
-FORTRAN(ialltoall, IALLTOALL, void *send, MPI_Fint *send_count, MPI_Fint *send_type, void *recv,
-        MPI_Fint *recv_count, MPI_Fint *recv_type, MPI_Fint *comm, MPI_Fint *request,
-        MPI_Fint *error) {
-  start((layer_call_t){.verb = LAYER_ALLTOALL,
-                       .send = side(send, send_count, send_type),
-                       .recv = side(recv, recv_count, recv_type)},
-        comm, request, error);
-}
-
-FORTRAN(ialltoallv, IALLTOALLV, void *send, MPI_Fint *send_counts, MPI_Fint *send_displs,
-        MPI_Fint *send_type, void *recv, MPI_Fint *recv_counts, MPI_Fint *recv_displs,
-        MPI_Fint *recv_type, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *error) {
-  start((layer_call_t){.verb = LAYER_ALLTOALLV,
-                       .send = side_v(send, send_counts, send_displs, send_type),
-                       .recv = side_v(recv, recv_counts, recv_displs, recv_type)},
-        comm, request, error);
 }
 
 FORTRAN(ibarrier, IBARRIER, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *error) {
   start((layer_call_t){.verb = LAYER_BARRIER}, comm, request, error);
 }
 
-FORTRAN(ibcast, IBCAST, void *data, MPI_Fint *count, MPI_Fint *type, MPI_Fint *root, MPI_Fint *comm,
-        MPI_Fint *request, MPI_Fint *error) {
-  start((layer_call_t){.verb = LAYER_BCAST, .root = *root, .recv = side(data, count, type)}, comm,
-        request, error);
-}
+COLLECTIVE(bcast, BCAST, CALL(BCAST, .root = *root, .recv = side(data, count, type)), void *data,
+           MPI_Fint *count, MPI_Fint *type, MPI_Fint *root)
 
-FORTRAN(igather, IGATHER, void *send, MPI_Fint *send_count, MPI_Fint *send_type, void *recv,
-        MPI_Fint *recv_count, MPI_Fint *recv_type, MPI_Fint *root, MPI_Fint *comm,
-        MPI_Fint *request, MPI_Fint *error) {
-  start((layer_call_t){.verb = LAYER_GATHER,
-                       .root = *root,
-                       .send = side(send, send_count, send_type),
-                       .recv = side(recv, recv_count, recv_type)},
-        comm, request, error);
-}
+COLLECTIVE(gather, GATHER,
+           CALL(GATHER, .root = *root, .send = side(send, send_count, send_type),
+                .recv = side(recv, recv_count, recv_type)),
+           void *send, MPI_Fint *send_count, MPI_Fint *send_type, void *recv, MPI_Fint *recv_count,
+           MPI_Fint *recv_type, MPI_Fint *root)
 
-FORTRAN(igatherv, IGATHERV, void *send, MPI_Fint *send_count, MPI_Fint *send_type, void *recv,
-        MPI_Fint *recv_counts, MPI_Fint *recv_displs, MPI_Fint *recv_type, MPI_Fint *root,
-        MPI_Fint *comm, MPI_Fint *request, MPI_Fint *error) {
-  start((layer_call_t){.verb = LAYER_GATHERV,
-                       .root = *root,
-                       .send = side(send, send_count, send_type),
-                       .recv = side_v(recv, recv_counts, recv_displs, recv_type)},
-        comm, request, error);
-}
+COLLECTIVE(gatherv, GATHERV,
+           CALL(GATHERV, .root = *root, .send = side(send, send_count, send_type),
+                .recv = side_v(recv, recv_counts, recv_displs, recv_type)),
+           void *send, MPI_Fint *send_count, MPI_Fint *send_type, void *recv, MPI_Fint *recv_counts,
+           MPI_Fint *recv_displs, MPI_Fint *recv_type, MPI_Fint *root)
 
-FORTRAN(ireduce, IREDUCE, void *send, void *recv, MPI_Fint *count, MPI_Fint *type, MPI_Fint *op,
-        MPI_Fint *root, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *error) {
-  start((layer_call_t){.verb = LAYER_REDUCE,
-                       .op = op_of(op),
-                       .root = *root,
-                       .send = side(send, count, type),
-                       .recv = side(recv, count, type)},
-        comm, request, error);
-}
+COLLECTIVE(reduce, REDUCE,
+           CALL(REDUCE, .op = op_of(op), .root = *root, .send = side(send, count, type),
+                .recv = side(recv, count, type)),
+           void *send, void *recv, MPI_Fint *count, MPI_Fint *type, MPI_Fint *op, MPI_Fint *root)
 
-FORTRAN(ireduce_scatter, IREDUCE_SCATTER, void *send, void *recv, MPI_Fint *counts, MPI_Fint *type,
-        MPI_Fint *op, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *error) {
-  start((layer_call_t){.verb = LAYER_REDUCE_SCATTER,
-                       .op = op_of(op),
-                       .send = side_v(send, counts, NULL, type),
-                       .recv = side_v(recv, counts, NULL, type)},
-        comm, request, error);
-}
+COLLECTIVE(reduce_scatter, REDUCE_SCATTER,
+           CALL(REDUCE_SCATTER, .op = op_of(op), .send = side_v(send, counts, NULL, type),
+                .recv = side_v(recv, counts, NULL, type)),
+           void *send, void *recv, MPI_Fint *counts, MPI_Fint *type, MPI_Fint *op)
 
-FORTRAN(ireduce_scatter_block, IREDUCE_SCATTER_BLOCK, void *send, void *recv, MPI_Fint *count,
-        MPI_Fint *type, MPI_Fint *op, MPI_Fint *comm, MPI_Fint *request, MPI_Fint *error) {
-  start((layer_call_t){.verb = LAYER_REDUCE_SCATTER_BLOCK,
-                       .op = op_of(op),
-                       .send = side(send, count, type),
-                       .recv = side(recv, count, type)},
-        comm, request, error);
-}
+COLLECTIVE(reduce_scatter_block, REDUCE_SCATTER_BLOCK,
+           CALL(REDUCE_SCATTER_BLOCK, .op = op_of(op), .send = side(send, count, type),
+                .recv = side(recv, count, type)),
+           void *send, void *recv, MPI_Fint *count, MPI_Fint *type, MPI_Fint *op)
 
-FORTRAN(iscatter, ISCATTER, void *send, MPI_Fint *send_count, MPI_Fint *send_type, void *recv,
-        MPI_Fint *recv_count, MPI_Fint *recv_type, MPI_Fint *root, MPI_Fint *comm,
-        MPI_Fint *request, MPI_Fint *error) {
-  start((layer_call_t){.verb = LAYER_SCATTER,
-                       .root = *root,
-                       .send = side(send, send_count, send_type),
-                       .recv = side(recv, recv_count, recv_type)},
-        comm, request, error);
-}
+COLLECTIVE(scatter, SCATTER,
+           CALL(SCATTER, .root = *root, .send = side(send, send_count, send_type),
+                .recv = side(recv, recv_count, recv_type)),
+           void *send, MPI_Fint *send_count, MPI_Fint *send_type, void *recv, MPI_Fint *recv_count,
+           MPI_Fint *recv_type, MPI_Fint *root)
 
-FORTRAN(iscatterv, ISCATTERV, void *send, MPI_Fint *send_counts, MPI_Fint *send_displs,
-        MPI_Fint *send_type, void *recv, MPI_Fint *recv_count, MPI_Fint *recv_type, MPI_Fint *root,
-        MPI_Fint *comm, MPI_Fint *request, MPI_Fint *error) {
-  start((layer_call_t){.verb = LAYER_SCATTERV,
-                       .root = *root,
-                       .send = side_v(send, send_counts, send_displs, send_type),
-                       .recv = side(recv, recv_count, recv_type)},
-        comm, request, error);
-}
+COLLECTIVE(scatterv, SCATTERV,
+           CALL(SCATTERV, .root = *root, .send = side_v(send, send_counts, send_displs, send_type),
+                .recv = side(recv, recv_count, recv_type)),
+           void *send, MPI_Fint *send_counts, MPI_Fint *send_displs, MPI_Fint *send_type,
+           void *recv, MPI_Fint *recv_count, MPI_Fint *recv_type, MPI_Fint *root)
 
 /* ---- completion ----------------------------------------------------------------------------*/
 
