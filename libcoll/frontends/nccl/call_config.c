@@ -23,74 +23,41 @@ static ncclResult_t check(const ncclCollConfig_t *config, const char *function) 
   return ncclSuccess;
 }
 
-ncclResult_t ncclAllReduceConfig(const void *send, void *recv, size_t count, ncclDataType_t dtype,
-                                 ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream,
-                                 const ncclCollConfig_t *config) {
-  ncclResult_t result = nccl_group_note(check(config, "ncclAllReduceConfig"));
-  if (result != ncclSuccess) return result;
-  return ncclAllReduce(send, recv, count, dtype, op, comm, stream);
-}
-NCCL_ALIAS(ncclAllReduceConfig);
+/* Defines the function with a configuration of the one called `NAME`. */
+#define WITH_CONFIG(NAME, ARGUMENTS, ...)                                  \
+  ncclResult_t NAME##Config(__VA_ARGS__, const ncclCollConfig_t *config) { \
+    ncclResult_t result = nccl_group_note(check(config, #NAME "Config"));  \
+    return result == ncclSuccess ? NAME ARGUMENTS : result;                \
+  }                                                                        \
+  NCCL_ALIAS(NAME##Config)
 
-ncclResult_t ncclReduceConfig(const void *send, void *recv, size_t count, ncclDataType_t dtype,
-                              ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream,
-                              const ncclCollConfig_t *config) {
-  ncclResult_t result = nccl_group_note(check(config, "ncclReduceConfig"));
-  if (result != ncclSuccess) return result;
-  return ncclReduce(send, recv, count, dtype, op, root, comm, stream);
-}
-NCCL_ALIAS(ncclReduceConfig);
+WITH_CONFIG(ncclAllReduce, (send, recv, count, dtype, op, comm, stream), const void *send,
+            void *recv, size_t count, ncclDataType_t dtype, ncclRedOp_t op, ncclComm_t comm,
+            cudaStream_t stream);
 
-ncclResult_t ncclBroadcastConfig(const void *send, void *recv, size_t count, ncclDataType_t dtype,
-                                 int root, ncclComm_t comm, cudaStream_t stream,
-                                 const ncclCollConfig_t *config) {
-  ncclResult_t result = nccl_group_note(check(config, "ncclBroadcastConfig"));
-  if (result != ncclSuccess) return result;
-  return ncclBroadcast(send, recv, count, dtype, root, comm, stream);
-}
-NCCL_ALIAS(ncclBroadcastConfig);
+WITH_CONFIG(ncclReduce, (send, recv, count, dtype, op, root, comm, stream), const void *send,
+            void *recv, size_t count, ncclDataType_t dtype, ncclRedOp_t op, int root,
+            ncclComm_t comm, cudaStream_t stream);
 
-ncclResult_t ncclReduceScatterConfig(const void *send, void *recv, size_t recv_count,
-                                     ncclDataType_t dtype, ncclRedOp_t op, ncclComm_t comm,
-                                     cudaStream_t stream, const ncclCollConfig_t *config) {
-  ncclResult_t result = nccl_group_note(check(config, "ncclReduceScatterConfig"));
-  if (result != ncclSuccess) return result;
-  return ncclReduceScatter(send, recv, recv_count, dtype, op, comm, stream);
-}
-NCCL_ALIAS(ncclReduceScatterConfig);
+WITH_CONFIG(ncclBroadcast, (send, recv, count, dtype, root, comm, stream), const void *send,
+            void *recv, size_t count, ncclDataType_t dtype, int root, ncclComm_t comm,
+            cudaStream_t stream);
 
-ncclResult_t ncclAllGatherConfig(const void *send, void *recv, size_t send_count,
-                                 ncclDataType_t dtype, ncclComm_t comm, cudaStream_t stream,
-                                 const ncclCollConfig_t *config) {
-  ncclResult_t result = nccl_group_note(check(config, "ncclAllGatherConfig"));
-  if (result != ncclSuccess) return result;
-  return ncclAllGather(send, recv, send_count, dtype, comm, stream);
-}
-NCCL_ALIAS(ncclAllGatherConfig);
+WITH_CONFIG(ncclReduceScatter, (send, recv, recv_count, dtype, op, comm, stream), const void *send,
+            void *recv, size_t recv_count, ncclDataType_t dtype, ncclRedOp_t op, ncclComm_t comm,
+            cudaStream_t stream);
 
-ncclResult_t ncclAlltoAllConfig(const void *send, void *recv, size_t count, ncclDataType_t dtype,
-                                ncclComm_t comm, cudaStream_t stream,
-                                const ncclCollConfig_t *config) {
-  ncclResult_t result = nccl_group_note(check(config, "ncclAlltoAllConfig"));
-  if (result != ncclSuccess) return result;
-  return ncclAlltoAll(send, recv, count, dtype, comm, stream);
-}
-NCCL_ALIAS(ncclAlltoAllConfig);
+WITH_CONFIG(ncclAllGather, (send, recv, send_count, dtype, comm, stream), const void *send,
+            void *recv, size_t send_count, ncclDataType_t dtype, ncclComm_t comm,
+            cudaStream_t stream);
 
-ncclResult_t ncclGatherConfig(const void *send, void *recv, size_t count, ncclDataType_t dtype,
-                              int root, ncclComm_t comm, cudaStream_t stream,
-                              const ncclCollConfig_t *config) {
-  ncclResult_t result = nccl_group_note(check(config, "ncclGatherConfig"));
-  if (result != ncclSuccess) return result;
-  return ncclGather(send, recv, count, dtype, root, comm, stream);
-}
-NCCL_ALIAS(ncclGatherConfig);
+WITH_CONFIG(ncclAlltoAll, (send, recv, count, dtype, comm, stream), const void *send, void *recv,
+            size_t count, ncclDataType_t dtype, ncclComm_t comm, cudaStream_t stream);
 
-ncclResult_t ncclScatterConfig(const void *send, void *recv, size_t count, ncclDataType_t dtype,
-                               int root, ncclComm_t comm, cudaStream_t stream,
-                               const ncclCollConfig_t *config) {
-  ncclResult_t result = nccl_group_note(check(config, "ncclScatterConfig"));
-  if (result != ncclSuccess) return result;
-  return ncclScatter(send, recv, count, dtype, root, comm, stream);
-}
-NCCL_ALIAS(ncclScatterConfig);
+WITH_CONFIG(ncclGather, (send, recv, count, dtype, root, comm, stream), const void *send,
+            void *recv, size_t count, ncclDataType_t dtype, int root, ncclComm_t comm,
+            cudaStream_t stream);
+
+WITH_CONFIG(ncclScatter, (send, recv, count, dtype, root, comm, stream), const void *send,
+            void *recv, size_t count, ncclDataType_t dtype, int root, ncclComm_t comm,
+            cudaStream_t stream);

@@ -63,70 +63,24 @@ ncclResult_t ncclParamBind(ncclParamHandle_t *handle, const char *key) {
 }
 NCCL_ALIAS(ncclParamBind);
 
-ncclResult_t ncclParamGetI8(ncclParamHandle_t handle, int8_t *value) {
-  int64_t read;
-  ncclResult_t result = read_signed(handle, value, INT8_MIN, INT8_MAX, &read);
-  if (result == ncclSuccess) *value = (int8_t)read;
-  return result;
-}
-NCCL_ALIAS(ncclParamGetI8);
+#define GETTER(NAME, TYPE, MIN, MAX)                                       \
+  ncclResult_t NAME(ncclParamHandle_t handle, TYPE *value) {               \
+    int64_t read;                                                          \
+    ncclResult_t result = read_signed(handle, value, (MIN), (MAX), &read); \
+    if (result == ncclSuccess) *value = (TYPE)read;                        \
+    return result;                                                         \
+  }                                                                        \
+  NCCL_ALIAS(NAME)
 
-ncclResult_t ncclParamGetI16(ncclParamHandle_t handle, int16_t *value) {
-  int64_t read;
-  ncclResult_t result = read_signed(handle, value, INT16_MIN, INT16_MAX, &read);
-  if (result == ncclSuccess) *value = (int16_t)read;
-  return result;
-}
-NCCL_ALIAS(ncclParamGetI16);
-
-ncclResult_t ncclParamGetI32(ncclParamHandle_t handle, int32_t *value) {
-  int64_t read;
-  ncclResult_t result = read_signed(handle, value, INT32_MIN, INT32_MAX, &read);
-  if (result == ncclSuccess) *value = (int32_t)read;
-  return result;
-}
-NCCL_ALIAS(ncclParamGetI32);
-
-ncclResult_t ncclParamGetI64(ncclParamHandle_t handle, int64_t *value) {
-  int64_t read;
-  ncclResult_t result = read_signed(handle, value, INT64_MIN, INT64_MAX, &read);
-  if (result == ncclSuccess) *value = read;
-  return result;
-}
-NCCL_ALIAS(ncclParamGetI64);
-
-ncclResult_t ncclParamGetU8(ncclParamHandle_t handle, uint8_t *value) {
-  int64_t read;
-  ncclResult_t result = read_signed(handle, value, 0, UINT8_MAX, &read);
-  if (result == ncclSuccess) *value = (uint8_t)read;
-  return result;
-}
-NCCL_ALIAS(ncclParamGetU8);
-
-ncclResult_t ncclParamGetU16(ncclParamHandle_t handle, uint16_t *value) {
-  int64_t read;
-  ncclResult_t result = read_signed(handle, value, 0, UINT16_MAX, &read);
-  if (result == ncclSuccess) *value = (uint16_t)read;
-  return result;
-}
-NCCL_ALIAS(ncclParamGetU16);
-
-ncclResult_t ncclParamGetU32(ncclParamHandle_t handle, uint32_t *value) {
-  int64_t read;
-  ncclResult_t result = read_signed(handle, value, 0, UINT32_MAX, &read);
-  if (result == ncclSuccess) *value = (uint32_t)read;
-  return result;
-}
-NCCL_ALIAS(ncclParamGetU32);
-
+GETTER(ncclParamGetI8, int8_t, INT8_MIN, INT8_MAX);
+GETTER(ncclParamGetI16, int16_t, INT16_MIN, INT16_MAX);
+GETTER(ncclParamGetI32, int32_t, INT32_MIN, INT32_MAX);
+GETTER(ncclParamGetI64, int64_t, INT64_MIN, INT64_MAX);
+GETTER(ncclParamGetU8, uint8_t, 0, UINT8_MAX);
+GETTER(ncclParamGetU16, uint16_t, 0, UINT16_MAX);
+GETTER(ncclParamGetU32, uint32_t, 0, UINT32_MAX);
 /* No variable here has a value above that of an int64_t. */
-ncclResult_t ncclParamGetU64(ncclParamHandle_t handle, uint64_t *value) {
-  int64_t read;
-  ncclResult_t result = read_signed(handle, value, 0, INT64_MAX, &read);
-  if (result == ncclSuccess) *value = (uint64_t)read;
-  return result;
-}
-NCCL_ALIAS(ncclParamGetU64);
+GETTER(ncclParamGetU64, uint64_t, 0, INT64_MAX);
 
 ncclResult_t ncclParamGetStr(ncclParamHandle_t handle, const char **value) {
   return read_text(handle, value, "ncclParamGetStr", value);
