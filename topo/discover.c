@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "topo/kinds_build.h"
+#include "topo/host_build.h"
 #include "topo/nvml.h"
 #include "topo/sysfs.h"
 
@@ -61,17 +61,9 @@ static int32_t numa_node(const topo_graph_t *graph, int32_t number) {
 static known_t *add_device(devices_t *d, topo_kind_t kind, int64_t address, int32_t numa) {
   topo_graph_t *graph = d->b.graph;
   int32_t parent = numa_node(graph, numa);
-  size_t others = graph->node_count;
   int32_t node = topo_build_node(&d->b, kind, parent, "", "host0/%s%zu", topo_kind_name(kind),
                                  topo_graph_count(graph, kind));
-  for (size_t i = 0; i < others; i++) {
-    topo_kind_t other = graph->nodes[i].kind;
-    bool is_top = graph->nodes[i].parent == HOST && (other == TOPO_PACKAGE || other == TOPO_NUMA);
-    if ((int32_t)i != parent && !(parent == HOST && is_top)) continue;
-    if ((int32_t)i == HOST) continue;
-    topo_build_link(&d->b, (int32_t)i, node, TOPO_CLASS_PCIE, 1, TOPO_TYPICAL_PCIE_GBS,
-                    TOPO_PCIE_US);
-  }
+  topo_host_link_up(&d->b, HOST, node, (topo_host_place_t){parent, 0});
   return know(d, address, node);
 }
 

@@ -9,13 +9,12 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "topo/kinds_build.h"
+#include "topo/host_build.h"
 
 /* A package or NUMA node. */
 typedef struct part {
   hwloc_const_bitmap_t cpus;
   int32_t node, cores;
-  bool is_top; /* directly in the host */
 } part_t;
 
 typedef struct walk {
@@ -24,23 +23,11 @@ typedef struct walk {
   int32_t host;
   part_t *parts;
   size_t part_count, part_capacity;
-  int64_t *addresses;
-  size_t address_count, address_capacity;
+  topo_host_addresses_t addresses;
   int32_t pcis, gpus, nics;
 } walk_t;
 
-/* Copies text for a model. Bytes that JSON or a terminal may not take become '?'. */
-static const char *clean(const char *text, char model[TOPO_NAME_BYTES]) {
-  snprintf(model, TOPO_NAME_BYTES, "%s", text != NULL ? text : "");
-  for (char *at = model; *at != '\0'; at++) {
-    if (*at < ' ' || *at > '~') *at = '?';
-  }
-  return model;
-}
-
-static void set_model(walk_t *w, int32_t node, const char *model) {
-  if (w->b.status == COLL_OK) clean(model, w->b.graph->nodes[node].model);
-}
+typedef topo_host_place_t place_t;
 
 /* ---- packages, NUMA nodes, cores ----------------------------------------------------------- */
 
@@ -58,13 +45,13 @@ static part_t *part_of(walk_t *w, hwloc_const_bitmap_t cpus) {
   return best;
 }
 
-static void add_part(walk_t *w, hwloc_const_bitmap_t cpus, int32_t node, bool is_top) {
+static void add_part(walk_t *w, hwloc_const_bitmap_t cpus, int32_t node) {
   if (w->b.status == COLL_OK) {
     w->b.status = base_grow((void **)&w->parts, &w->part_capacity, w->part_count + 1,
                             sizeof *w->parts, "parts of a host");
   }
   if (w->b.status != COLL_OK) return;
-  w->parts[w->part_count++] = (part_t){.cpus = cpus, .node = node, .is_top = is_top};
+  w->parts[w->part_count++] = (part_t){.cpus = cpus, .node = node};
 }
 
 static void add_packages(walk_t *w) {
@@ -73,8 +60,8 @@ static void add_packages(walk_t *w) {
        (package = hwloc_get_next_obj_by_type(w->topology, HWLOC_OBJ_PACKAGE, package)) != NULL;
        i++) {
     int32_t node = topo_build_node(&w->b, TOPO_PACKAGE, w->host, "", "host0/cpu%d", i);
-    set_model(w, node, hwloc_obj_get_info_by_name(package, "CPUModel"));
-    add_part(w, package->cpuset, node, true);
+    topo_host_set_model(&w->b, node, hwloc_obj_get_info_by_name(package, "CPUModel"));
+    add_part(w, package->cpuset, node);
   }
 }
 
@@ -94,27 +81,9 @@ static void add_numa_nodes(walk_t *w) {
   while ((numa = hwloc_get_next_obj_by_type(w->topology, HWLOC_OBJ_NUMANODE, numa)) != NULL) {
     if (!is_home_of_cores(w, numa, packages)) continue;
     part_t *around = part_of(w, numa->cpuset);
-    int32_t above = around != NULL ? around->node : w->host;
-    while (w->b.status == COLL_OK && w->b.graph->nodes[above].kind == TOPO_NUMA) {
-      above = w->b.graph->nodes[above].parent; /* NUMA nodes do not contain each other */
-    }
-    int32_t node =
-        topo_build_node(&w->b, TOPO_NUMA, above, "", "host0/numa%d", (int)numa->logical_index);
-    if (above != w->host) {
-      topo_build_link(&w->b, above, node, TOPO_CLASS_MEMORY, 1, TOPO_TYPICAL_MEMORY_GBS,
-                      TOPO_CORE_US);
-    }
-    add_part(w, numa->cpuset, node, above == w->host);
-  }
-}
-
-static void link_parts(walk_t *w) {
-  for (size_t i = 0; i < w->part_count; i++) {
-    for (size_t j = 0; j < i; j++) {
-      if (!w->parts[i].is_top || !w->parts[j].is_top) continue;
-      topo_build_link(&w->b, w->parts[j].node, w->parts[i].node, TOPO_CLASS_MEMORY, 1,
-                      TOPO_TYPICAL_PACKAGES_GBS, TOPO_CORE_US);
-    }
+    int32_t node = topo_host_add_numa(&w->b, w->host, around != NULL ? around->node : w->host,
+                                      (int)numa->logical_index);
+    add_part(w, numa->cpuset, node);
   }
 }
 
@@ -122,22 +91,16 @@ static hwloc_obj_t cache_of(walk_t *w, hwloc_obj_t core) {
   return hwloc_get_ancestor_obj_by_type(w->topology, HWLOC_OBJ_L3CACHE, core);
 }
 
-/* A core and the earlier cores with which it shares an L3 that does not serve the whole part. */
+/* A core and the earlier cores with which it shares an L3: neighbours in hwloc's order. */
 static void link_core(walk_t *w, hwloc_obj_t core, part_t *part, int32_t node) {
   hwloc_obj_t cache = cache_of(w, core), other = core->prev_cousin;
   bool serves_part =
       cache != NULL && part != NULL && hwloc_bitmap_isincluded(part->cpus, cache->cpuset);
-  topo_build_link(&w->b, part != NULL ? part->node : w->host, node,
-                  serves_part ? TOPO_CLASS_CACHE : TOPO_CLASS_MEMORY, 1,
-                  serves_part ? TOPO_TYPICAL_CACHE_GBS : TOPO_TYPICAL_MEMORY_GBS,
-                  serves_part ? TOPO_TYPICAL_CACHE_US : TOPO_CORE_US);
-  if (serves_part || cache == NULL) return;
-  /* cores of one cache are neighbours in hwloc's order, and their nodes have consecutive numbers */
-  for (int32_t before = node - 1; other != NULL && cache_of(w, other) == cache; before--) {
-    topo_build_link(&w->b, before, node, TOPO_CLASS_CACHE, 1, TOPO_TYPICAL_CACHE_GBS,
-                    TOPO_TYPICAL_CACHE_US);
+  int32_t before = 0;
+  for (; cache != NULL && other != NULL && cache_of(w, other) == cache; before++) {
     other = other->prev_cousin;
   }
+  topo_host_link_core(&w->b, part != NULL ? part->node : w->host, node, serves_part, before);
 }
 
 static void add_cores(walk_t *w) {
@@ -214,41 +177,8 @@ static bool divides(hwloc_obj_t bridge) {
   return false;
 }
 
-static void set_address(walk_t *w, int32_t node, const struct hwloc_pcidev_attr_s *pci) {
-  size_t count = (size_t)node + 1;
-  if (w->b.status == COLL_OK) {
-    w->b.status = base_grow((void **)&w->addresses, &w->address_capacity, count,
-                            sizeof *w->addresses, "PCI addresses");
-  }
-  if (w->b.status != COLL_OK) return;
-  while (w->address_count < count) w->addresses[w->address_count++] = TOPO_PCI_NONE;
-  if (pci != NULL) {
-    w->addresses[node] = topo_pci_address(pci->domain, pci->bus, pci->dev, pci->func);
-  }
-}
-
-/* Where I/O objects are: below a node; below the host, if more than one package is near. */
-typedef struct place {
-  int32_t node;
-  double gbs; /* of the slowest link below the node; 0: none is reported */
-} place_t;
-
-static place_t narrowed(place_t at, double gbs) {
-  if (gbs > 0 && (at.gbs <= 0 || gbs < at.gbs)) at.gbs = gbs;
-  return at;
-}
-
-/* Adds the links of a node to what is above it: one node, or all packages. */
-static void link_up(walk_t *w, int32_t node, place_t at) {
-  double gbs = at.gbs > 0 ? at.gbs : TOPO_TYPICAL_PCIE_GBS;
-  if (at.node != w->host) {
-    topo_build_link(&w->b, at.node, node, TOPO_CLASS_PCIE, 1, gbs, TOPO_PCIE_US);
-    return;
-  }
-  for (size_t i = 0; i < w->part_count; i++) {
-    if (!w->parts[i].is_top) continue;
-    topo_build_link(&w->b, w->parts[i].node, node, TOPO_CLASS_PCIE, 1, gbs, TOPO_PCIE_US);
-  }
+static int64_t address_of(const struct hwloc_pcidev_attr_s *pci) {
+  return topo_pci_address(pci->domain, pci->bus, pci->dev, pci->func);
 }
 
 static void add_device(walk_t *w, hwloc_obj_t function, place_t at) {
@@ -259,13 +189,13 @@ static void add_device(walk_t *w, hwloc_obj_t function, place_t at) {
   if (device == NO_DEVICE) return;
   if (device == A_GPU) {
     node = topo_build_node(&w->b, TOPO_GPU, at.node, "", "host0/gpu%d", w->gpus++);
-    set_model(w, node, hwloc_obj_get_info_by_name(function, "PCIDevice"));
+    topo_host_set_model(&w->b, node, hwloc_obj_get_info_by_name(function, "PCIDevice"));
   } else {
     node = topo_build_node(&w->b, TOPO_NIC, at.node, "", "host0/nic%d", w->nics++);
-    set_model(w, node, system->name);
+    topo_host_set_model(&w->b, node, system->name);
   }
-  set_address(w, node, pci);
-  link_up(w, node, narrowed(at, (double)pci->linkspeed));
+  topo_host_set_address(&w->b, &w->addresses, node, address_of(pci));
+  topo_host_link_up(&w->b, w->host, node, topo_host_narrowed(at, (double)pci->linkspeed));
 }
 
 static void walk_io(walk_t *w, hwloc_obj_t object, place_t at) {
@@ -275,11 +205,13 @@ static void walk_io(walk_t *w, hwloc_obj_t object, place_t at) {
     return;
   }
   bool is_root = object->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_HOST;
-  if (!is_root) at = narrowed(at, (double)object->attr->bridge.upstream.pci.linkspeed);
+  if (!is_root) at = topo_host_narrowed(at, (double)object->attr->bridge.upstream.pci.linkspeed);
   if (is_root || divides(object)) {
     int32_t node = topo_build_node(&w->b, TOPO_PCI_SWITCH, at.node, "", "host0/pci%d", w->pcis++);
-    set_address(w, node, is_root ? NULL : &object->attr->bridge.upstream.pci);
-    link_up(w, node, is_root ? (place_t){at.node, TOPO_TYPICAL_MEMORY_GBS} : at);
+    topo_host_set_address(&w->b, &w->addresses, node,
+                          is_root ? TOPO_PCI_NONE : address_of(&object->attr->bridge.upstream.pci));
+    topo_host_link_up(&w->b, w->host, node,
+                      is_root ? (place_t){at.node, TOPO_TYPICAL_MEMORY_GBS} : at);
     at = (place_t){node, 0};
   }
   for (hwloc_obj_t child = object->io_first_child; child != NULL; child = child->next_sibling) {
@@ -305,25 +237,27 @@ coll_status_t topo_graph_from_hwloc(hwloc_topology_t topology, topo_graph_t **gr
   hwloc_obj_t root = hwloc_get_root_obj(topology);
   w.b.status = topo_graph_create("", &w.b.graph);
   w.host = topo_build_node(&w.b, TOPO_HOST, TOPO_NONE, "", "host0");
-  set_model(&w, w.host, hwloc_obj_get_info_by_name(root, "DMIProductName"));
+  topo_host_set_model(&w.b, w.host, hwloc_obj_get_info_by_name(root, "DMIProductName"));
   add_packages(&w);
   add_numa_nodes(&w);
-  link_parts(&w);
+  topo_host_link_tops(&w.b, w.host);
   add_cores(&w);
   add_io(&w, HWLOC_OBJ_BRIDGE);
   add_io(&w, HWLOC_OBJ_PCI_DEVICE);
-  if (w.b.status == COLL_OK) set_address(&w, (int32_t)w.b.graph->node_count - 1, NULL);
+  if (w.b.status == COLL_OK) {
+    topo_host_set_address(&w.b, &w.addresses, (int32_t)w.b.graph->node_count - 1, TOPO_PCI_NONE);
+  }
   free(w.parts);
   if (w.b.status != COLL_OK || addresses == NULL) {
-    free(w.addresses);
-    w.addresses = NULL;
+    free(w.addresses.of);
+    w.addresses.of = NULL;
   }
   if (w.b.status != COLL_OK) {
     topo_graph_free(w.b.graph);
     w.b.graph = NULL;
   }
   *graph = w.b.graph;
-  if (addresses != NULL) *addresses = w.addresses;
+  if (addresses != NULL) *addresses = w.addresses.of;
   return w.b.status;
 }
 

@@ -28,22 +28,13 @@ part_t *topo_sysfs_part_of(walk_t *w, const topo_cpus_t *cpus) {
   return best;
 }
 
-static void add_part(walk_t *w, const topo_cpus_t *cpus, int32_t node, bool is_top) {
+static void add_part(walk_t *w, const topo_cpus_t *cpus, int32_t node) {
   if (w->b.status == COLL_OK) {
     w->b.status = base_grow((void **)&w->parts, &w->part_capacity, w->part_count + 1,
                             sizeof *w->parts, "parts of a host");
   }
   if (w->b.status != COLL_OK) return;
-  w->parts[w->part_count++] = (part_t){.cpus = *cpus, .node = node, .is_top = is_top};
-}
-
-static void set_model(walk_t *w, int32_t node, const char *model) {
-  if (w->b.status != COLL_OK) return;
-  char *text = w->b.graph->nodes[node].model;
-  snprintf(text, TOPO_NAME_BYTES, "%.*s", TOPO_NAME_BYTES - 1, model);
-  for (char *at = text; *at != '\0'; at++) {
-    if (*at < ' ' || *at > '~') *at = '?'; /* JSON or a terminal may not take it */
-  }
+  w->parts[w->part_count++] = (part_t){.cpus = *cpus, .node = node};
 }
 
 /* The hardware threads from cpus[first] on that are of one package, or of one core. */
@@ -68,8 +59,8 @@ static void add_packages(walk_t *w, const topo_sysfs_cpu_t cpus[], size_t count)
     if (i > 0 && cpus[i].package == cpus[i - 1].package) continue;
     topo_cpus_t all = take_equal(cpus, count, i, false);
     int32_t node = topo_build_node(&w->b, TOPO_PACKAGE, w->host, "", "host0/cpu%d", packages++);
-    set_model(w, node, model);
-    add_part(w, &all, node, true);
+    topo_host_set_model(&w->b, node, model);
+    add_part(w, &all, node);
   }
 }
 
@@ -89,26 +80,9 @@ static void add_numa_nodes(walk_t *w) {
     topo_cpus_t cpus = topo_sysfs_cpus_of_numa(w->root, number, &w->online);
     if (!is_home_of_cores(w, &cpus, packages)) continue;
     part_t *around = topo_sysfs_part_of(w, &cpus);
-    int32_t above = around != NULL ? around->node : w->host;
-    while (w->b.status == COLL_OK && w->b.graph->nodes[above].kind == TOPO_NUMA) {
-      above = w->b.graph->nodes[above].parent; /* NUMA nodes do not contain each other */
-    }
-    int32_t node = topo_build_node(&w->b, TOPO_NUMA, above, "", "host0/numa%d", number);
-    if (above != w->host) {
-      topo_build_link(&w->b, above, node, TOPO_CLASS_MEMORY, 1, TOPO_TYPICAL_MEMORY_GBS,
-                      TOPO_CORE_US);
-    }
-    add_part(w, &cpus, node, above == w->host);
-  }
-}
-
-static void link_parts(walk_t *w) {
-  for (size_t i = 0; i < w->part_count; i++) {
-    for (size_t j = 0; j < i; j++) {
-      if (!w->parts[i].is_top || !w->parts[j].is_top) continue;
-      topo_build_link(&w->b, w->parts[j].node, w->parts[i].node, TOPO_CLASS_MEMORY, 1,
-                      TOPO_TYPICAL_PACKAGES_GBS, TOPO_CORE_US);
-    }
+    int32_t node =
+        topo_host_add_numa(&w->b, w->host, around != NULL ? around->node : w->host, number);
+    add_part(w, &cpus, node);
   }
 }
 
@@ -121,20 +95,6 @@ static topo_cpus_t cache_of(const topo_sysfs_cpu_t cpus[], size_t count, int cac
     if (cpus[i].cache == cache) topo_cpus_set(&sharers, cpus[i].number);
   }
   return sharers;
-}
-
-/* A core and the `before` earlier cores with which it shares an L3 that does not serve the whole
- * part. */
-static void link_core(walk_t *w, const part_t *part, int32_t node, bool serves_part,
-                      int32_t before) {
-  topo_build_link(&w->b, part != NULL ? part->node : w->host, node,
-                  serves_part ? TOPO_CLASS_CACHE : TOPO_CLASS_MEMORY, 1,
-                  serves_part ? TOPO_TYPICAL_CACHE_GBS : TOPO_TYPICAL_MEMORY_GBS,
-                  serves_part ? TOPO_TYPICAL_CACHE_US : TOPO_CORE_US);
-  for (int32_t i = 1; i <= before && !serves_part; i++) {
-    topo_build_link(&w->b, node - i, node, TOPO_CLASS_CACHE, 1, TOPO_TYPICAL_CACHE_GBS,
-                    TOPO_TYPICAL_CACHE_US);
-  }
 }
 
 static void add_cores(walk_t *w, const topo_sysfs_cpu_t cpus[], size_t count) {
@@ -151,7 +111,8 @@ static void add_cores(walk_t *w, const topo_sysfs_cpu_t cpus[], size_t count) {
     int32_t node = topo_build_node(&w->b, TOPO_CORE, above, "", "%.40s/core%d",
                                    w->b.graph->nodes[above].name, number);
     before = shares ? before + 1 : 0;
-    link_core(w, part, node, part != NULL && topo_cpus_contain(&cache, &part->cpus), before);
+    bool serves_part = part != NULL && topo_cpus_contain(&cache, &part->cpus);
+    topo_host_link_core(&w->b, above, node, serves_part, before);
   }
 }
 
@@ -162,30 +123,19 @@ static void add_processors(walk_t *w) {
   if (w->b.status != COLL_OK) return;
   add_packages(w, cpus, count);
   add_numa_nodes(w);
-  link_parts(w);
+  topo_host_link_tops(&w->b, w->host);
   add_cores(w, cpus, count);
   free(cpus);
 }
 
 /* ---- the whole ----------------------------------------------------------------------------- */
 
-void topo_sysfs_set_address(walk_t *w, int32_t node, int64_t address) {
-  size_t count = (size_t)node + 1;
-  if (w->b.status == COLL_OK) {
-    w->b.status = base_grow((void **)&w->addresses, &w->address_capacity, count,
-                            sizeof *w->addresses, "PCI addresses");
-  }
-  if (w->b.status != COLL_OK) return;
-  while (w->address_count < count) w->addresses[w->address_count++] = TOPO_PCI_NONE;
-  w->addresses[node] = address;
-}
-
 static void add_host(walk_t *w) {
   char model[TOPO_SYSFS_LINE_BYTES];
   w->b.status = topo_graph_create("", &w->b.graph);
   w->host = topo_build_node(&w->b, TOPO_HOST, TOPO_NONE, "", "host0");
   topo_sysfs_line(w->root, "class/dmi/id", "product_name", model);
-  set_model(w, w->host, model);
+  topo_host_set_model(&w->b, w->host, model);
 }
 
 coll_status_t topo_graph_from_sysfs(const char *root, topo_graph_t **graph, int64_t **addresses) {
@@ -194,17 +144,16 @@ coll_status_t topo_graph_from_sysfs(const char *root, topo_graph_t **graph, int6
   add_processors(&w);
   topo_sysfs_add_pci(&w);
   if (w.b.status == COLL_OK) {
-    int32_t last = (int32_t)w.b.graph->node_count - 1;
-    if (w.address_count <= (size_t)last) topo_sysfs_set_address(&w, last, TOPO_PCI_NONE);
+    topo_host_set_address(&w.b, &w.addresses, (int32_t)w.b.graph->node_count - 1, TOPO_PCI_NONE);
   }
   free(w.parts);
   if (w.b.status != COLL_OK) {
-    free(w.addresses);
+    free(w.addresses.of);
     topo_graph_free(w.b.graph);
-    w.addresses = NULL;
+    w.addresses.of = NULL;
     w.b.graph = NULL;
   }
   *graph = w.b.graph;
-  *addresses = w.addresses;
+  *addresses = w.addresses.of;
   return w.b.status;
 }

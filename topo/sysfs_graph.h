@@ -11,7 +11,7 @@
 #define TOPO_SYSFS_GRAPH_H
 
 #include "topo/cpus.h"
-#include "topo/kinds_build.h"
+#include "topo/host_build.h"
 #include "topo/pci.h"
 
 /* root: where sysfs is mounted. The caller frees *graph and *addresses, the PCI function of each
@@ -25,7 +25,6 @@ coll_status_t topo_graph_from_sysfs(const char *root, topo_graph_t **graph, int6
 typedef struct topo_sysfs_part {
   topo_cpus_t cpus;
   int32_t node, cores;
-  bool is_top; /* directly in the host */
 } topo_sysfs_part_t;
 
 typedef struct topo_sysfs_walk {
@@ -35,15 +34,11 @@ typedef struct topo_sysfs_walk {
   topo_cpus_t online;
   topo_sysfs_part_t *parts;
   size_t part_count, part_capacity;
-  int64_t *addresses;
-  size_t address_count, address_capacity;
+  topo_host_addresses_t addresses;
 } topo_sysfs_walk_t;
 
 /* The smallest part with all of the cpus, of equal ones the innermost; NULL: none. */
 topo_sysfs_part_t *topo_sysfs_part_of(topo_sysfs_walk_t *walk, const topo_cpus_t *cpus);
-
-/* Sets the PCI function of a node. */
-void topo_sysfs_set_address(topo_sysfs_walk_t *walk, int32_t node, int64_t address);
 
 /* Adds PCI root complexes, switches, GPUs and NICs. */
 void topo_sysfs_add_pci(topo_sysfs_walk_t *walk);

@@ -17,6 +17,7 @@
 #define A_ROOT (-2)  /* in place of an address: a root complex */
 
 typedef topo_sysfs_walk_t walk_t;
+typedef topo_host_place_t place_t;
 
 /* A GPU or NIC. */
 typedef struct device {
@@ -128,32 +129,11 @@ static void find_devices(tree_t *tree) {
 
 /* ---- the graph ----------------------------------------------------------------------------- */
 
-/* Where the walk is: below a node; below the host, if more than one package is near. */
-typedef struct place {
-  int32_t node;
-  double gbs; /* of the slowest link below the node; 0: none is reported */
-} place_t;
-
 static place_t narrowed(place_t at, const char *folder) {
   char speed[TOPO_SYSFS_LINE_BYTES], width[TOPO_SYSFS_LINE_BYTES];
   topo_sysfs_line(folder, ".", "current_link_speed", speed);
   topo_sysfs_line(folder, ".", "current_link_width", width);
-  double gbs = topo_pci_gbs(strtod(speed, NULL), strtod(width, NULL));
-  if (gbs > 0 && (at.gbs <= 0 || gbs < at.gbs)) at.gbs = gbs;
-  return at;
-}
-
-/* Adds the links of a node to what is above it: one node, or all packages. */
-static void link_up(walk_t *w, int32_t node, place_t at) {
-  double gbs = at.gbs > 0 ? at.gbs : TOPO_TYPICAL_PCIE_GBS;
-  if (at.node != w->host) {
-    topo_build_link(&w->b, at.node, node, TOPO_CLASS_PCIE, 1, gbs, TOPO_PCIE_US);
-    return;
-  }
-  for (size_t i = 0; i < w->part_count; i++) {
-    if (!w->parts[i].is_top) continue;
-    topo_build_link(&w->b, w->parts[i].node, node, TOPO_CLASS_PCIE, 1, gbs, TOPO_PCIE_US);
-  }
+  return topo_host_narrowed(at, topo_pci_gbs(strtod(speed, NULL), strtod(width, NULL)));
 }
 
 /* The part near a device. */
@@ -199,8 +179,8 @@ static void add_node(tree_t *tree, const device_t *device, place_t at) {
           : topo_build_node(&w->b, TOPO_NIC, at.node, "", "host0/nic%d", tree->nic_nodes++);
   if (w->b.status != COLL_OK) return;
   snprintf(w->b.graph->nodes[node].model, TOPO_NAME_BYTES, "%s", device->model);
-  topo_sysfs_set_address(w, node, device->steps[device->count - 1]);
-  link_up(w, node, narrowed(at, device->folders[device->count - 1]));
+  topo_host_set_address(&w->b, &w->addresses, node, device->steps[device->count - 1]);
+  topo_host_link_up(&w->b, w->host, node, narrowed(at, device->folders[device->count - 1]));
 }
 
 static void walk_step(tree_t *tree, size_t first, size_t end, int step, place_t at);
@@ -219,8 +199,10 @@ static void walk_one(tree_t *tree, size_t first, size_t end, int step, place_t a
     if (is_root && step == 0) at.node = node_near(w, device);
     int32_t node =
         topo_build_node(&w->b, TOPO_PCI_SWITCH, at.node, "", "host0/pci%d", tree->pcis++);
-    topo_sysfs_set_address(w, node, is_root ? TOPO_PCI_NONE : device->steps[step]);
-    link_up(w, node, is_root ? (place_t){at.node, TOPO_TYPICAL_MEMORY_GBS} : at);
+    topo_host_set_address(&w->b, &w->addresses, node,
+                          is_root ? TOPO_PCI_NONE : device->steps[step]);
+    topo_host_link_up(&w->b, w->host, node,
+                      is_root ? (place_t){at.node, TOPO_TYPICAL_MEMORY_GBS} : at);
     at = (place_t){node, 0};
   }
   walk_step(tree, first, end, step + 1, at);
