@@ -41,7 +41,7 @@ coll_status_t gpt_pool_create(const train_group_t *group, int64_t threads, train
 
 int gpt_finish(const char *command, coll_status_t status, train_group_t *group) {
   int code = status == COLL_OK ? BASE_EXIT_DONE : base_tool_fail(command, status);
-  if (group->comm != NULL) {
+  if (group != NULL && group->comm != NULL) {
     /* Launchers end all ranks when one fails. The barrier lets the failed rank print its message
      * first. */
     if (status != COLL_OK && coll_comm_error(group->comm) == COLL_OK) {

@@ -139,11 +139,10 @@ int gpt_convert(int argc, char **argv) {
       .options = table,
       .option_count = sizeof table / sizeof table[0]};
   bool help_printed = false;
-  train_group_t no_group = {0};
   coll_status_t status = parse(&command, argc, argv, paths, &help_printed);
   if (help_printed) return 0;
   if (status == COLL_OK) {
     status = base_tool_input(convert(paths[0], paths[1], (train_dtype_t)dtype, tokenizer));
   }
-  return gpt_finish(command.name, status, &no_group);
+  return gpt_finish(command.name, status, NULL);
 }

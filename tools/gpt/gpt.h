@@ -37,7 +37,7 @@ coll_status_t gpt_pool_create(const train_group_t *group, int64_t threads, train
 
 /* Ends a command: prints the error message on standard error, on the rank that has it, and leaves
  * the group. A status other than COLL_OK must be agreed on by all ranks or come from the
- * communicator. Returns the exit code. */
+ * communicator. group NULL: the command has none. Returns the exit code. */
 int gpt_finish(const char *command, coll_status_t status, train_group_t *group);
 
 /* The loss per byte of text that the tokens represent; 0 if unknown. */

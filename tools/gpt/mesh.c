@@ -67,9 +67,8 @@ int gpt_mesh(int argc, char **argv) {
           "      on the hosts of a file of colltopo, to which ranks are dealt out in turn\n",
       .options = options,
       .option_count = sizeof options / sizeof options[0]};
-  train_group_t no_group = {0};
   bool done;
   coll_status_t status = gpt_options_parse(&command, argc, argv, &done);
   if (status == COLL_OK && !done) status = base_tool_input(run(&job));
-  return gpt_finish(command.name, status, &no_group);
+  return gpt_finish(command.name, status, NULL);
 }

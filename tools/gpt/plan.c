@@ -194,7 +194,6 @@ static coll_status_t parse(int argc, char **argv, plan_t *plan, bool *done) {
 
 int gpt_plan(int argc, char **argv) {
   plan_t plan = {.options = {.host_ranks = HOST_RANKS, .rows = ROWS}};
-  train_group_t no_group = {0};
   bool done = false;
   void *memory;
   coll_status_t status = base_alloc((size_t)argc + 1, sizeof(char *), "the options", &memory);
@@ -210,5 +209,5 @@ int gpt_plan(int argc, char **argv) {
   }
   gpt_settings_free(&plan.settings);
   free(words);
-  return gpt_finish("gpt plan", status, &no_group);
+  return gpt_finish("gpt plan", status, NULL);
 }

@@ -212,11 +212,10 @@ static int train_main(int argc, char **argv) {
       .options = table,
       .option_count = sizeof table / sizeof table[0]};
   bool help_printed = false;
-  train_group_t no_group = {0};
   coll_status_t status = gpt_options_parse(&command, argc, argv, &help_printed);
   if (help_printed) return 0;
-  return gpt_finish(command.name, status == COLL_OK ? base_tool_input(run_train(&s)) : status,
-                    &no_group);
+  if (status == COLL_OK) status = base_tool_input(run_train(&s));
+  return gpt_finish(command.name, status, NULL);
 }
 
 /* ---- encode ---- */
@@ -315,11 +314,10 @@ static int encode_main(int argc, char **argv) {
       .options = table,
       .option_count = sizeof table / sizeof table[0]};
   bool help_printed = false;
-  train_group_t no_group = {0};
   coll_status_t status = gpt_options_parse(&command, argc, argv, &help_printed);
   if (help_printed) return 0;
-  return gpt_finish(command.name, status == COLL_OK ? base_tool_input(run_encode(&s)) : status,
-                    &no_group);
+  if (status == COLL_OK) status = base_tool_input(run_encode(&s));
+  return gpt_finish(command.name, status, NULL);
 }
 
 /* ---- decode ---- */
@@ -416,13 +414,12 @@ static int decode_main(int argc, char **argv) {
       .option_count = sizeof table / sizeof table[0]};
   bool help_printed = false;
   int first = argc;
-  train_group_t no_group = {0};
   coll_status_t status = base_options_parse(&command, argc, argv, &first, &help_printed);
   if (help_printed) return 0;
   s.words = argv + first;
   s.word_count = argc - first;
-  return gpt_finish(command.name, status == COLL_OK ? base_tool_input(run_decode(&s)) : status,
-                    &no_group);
+  if (status == COLL_OK) status = base_tool_input(run_decode(&s));
+  return gpt_finish(command.name, status, NULL);
 }
 
 /* ---- command table ---- */
