@@ -118,6 +118,18 @@ void algo_multicast(plan_emitter_t *e, plan_span_t src) {
   for (int32_t i = 1; i < e->plan->shape.size; i++) plan_emit_send(e, 0, algo_peer(e, i), src);
 }
 
+void algo_send_blocks(plan_emitter_t *e) {
+  for (int32_t i = 1; i < e->plan->shape.size; i++) {
+    plan_emit_send(e, 0, algo_peer(e, i), plan_input(e, algo_peer(e, i), 1));
+  }
+}
+
+void algo_recv_blocks(plan_emitter_t *e, plan_buffer_t buffer) {
+  for (int32_t i = e->plan->shape.size - 1; i > 0; i--) {
+    plan_emit_recv(e, 0, algo_peer(e, i), algo_own(e, buffer, algo_peer(e, i), 1));
+  }
+}
+
 int32_t algo_peer(const plan_emitter_t *e, int32_t i) {
   return (e->rank + i) % e->plan->shape.size;
 }

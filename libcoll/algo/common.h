@@ -63,8 +63,13 @@ void algo_recv_pieces(plan_emitter_t *e, int32_t peer, plan_span_t dst);
 void algo_send_pieces_by(plan_emitter_t *e, int lane, int32_t peer, plan_span_t src);
 void algo_recv_pieces_by(plan_emitter_t *e, int lane, int32_t peer, plan_span_t dst);
 
-/* Sends the span to every peer: one row of a multicast plan (plan_t.multicast). */
+/* Sends the span to every peer: in a multicast plan (plan_t.multicast) one row. */
 void algo_multicast(plan_emitter_t *e, plan_span_t src);
+
+/* Sends each peer its block of INPUT; receives each peer's block of OUTPUT or SCRATCH, from the
+ * last algo_peer to the first. */
+void algo_send_blocks(plan_emitter_t *e);
+void algo_recv_blocks(plan_emitter_t *e, plan_buffer_t buffer);
 
 /* The i-th peer of this rank, 1 <= i < size: (rank + i) mod size. The order differs by rank, so
  * that not all ranks access the same peer at once. */

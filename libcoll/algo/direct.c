@@ -30,9 +30,7 @@ static void reduce_share(plan_emitter_t *e, plan_span_t result) {
   if (e->status != COLL_OK) return;
   e->status = base_alloc((size_t)size, sizeof *sources, "reduce sources", (void **)&sources);
   if (e->status != COLL_OK) return;
-  for (int32_t i = 1; i < size; i++) {
-    plan_emit_send(e, 0, algo_peer(e, i), plan_input(e, algo_peer(e, i), 1));
-  }
+  algo_send_blocks(e);
   for (int32_t i = size - 1; i > 0; i--) {
     plan_emit_recv(e, 0, algo_peer(e, i), receive_chunk(e, algo_peer(e, i)));
   }
@@ -52,13 +50,10 @@ static void allreduce_outline(plan_t *plan) {
 }
 
 static void allreduce_build(plan_emitter_t *e) {
-  int32_t size = e->plan->shape.size;
   plan_span_t share = plan_output(e, e->rank, 1);
   reduce_share(e, share);
-  for (int32_t i = 1; i < size; i++) plan_emit_send(e, 0, algo_peer(e, i), share);
-  for (int32_t i = size - 1; i > 0; i--) {
-    plan_emit_recv(e, 0, algo_peer(e, i), plan_output(e, algo_peer(e, i), 1));
-  }
+  algo_multicast(e, share);
+  algo_recv_blocks(e, PLAN_OUTPUT);
 }
 
 const algo_t algo_allreduce_direct = {
@@ -88,9 +83,7 @@ static void reduce_build(plan_emitter_t *e) {
     return;
   }
   reduce_share(e, plan_output(e, root, 1));
-  for (int32_t i = size - 1; i > 0; i--) {
-    plan_emit_recv(e, 0, algo_peer(e, i), plan_output(e, algo_peer(e, i), 1));
-  }
+  algo_recv_blocks(e, PLAN_OUTPUT);
 }
 
 const algo_t algo_reduce_direct = {

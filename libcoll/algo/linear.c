@@ -16,13 +16,6 @@ static void outline(plan_t *plan) {
   algo_outline_messages(plan, 1, 0, 1);
 }
 
-/* Sends each peer its block of INPUT. */
-static void send_blocks(plan_emitter_t *e) {
-  for (int32_t i = 1; i < e->plan->shape.size; i++) {
-    plan_emit_send(e, 0, algo_peer(e, i), plan_input(e, algo_peer(e, i), 1));
-  }
-}
-
 /* ---- gather and scatter ----------------------------------------------------------------------
  * The flat tree of Pješivac-Grbović et al. 2007: p - 1 rounds of one block at the root. */
 
@@ -61,7 +54,7 @@ static void scatter_build(plan_emitter_t *e) {
     plan_emit_recv(e, 0, root, plan_output(e, 0, 1));
     return;
   }
-  send_blocks(e);
+  algo_send_blocks(e);
   plan_emit_input_to_output(e, 0, 0, root, 1);
 }
 
@@ -106,11 +99,8 @@ static void allpairs_outline(plan_t *plan) {
 }
 
 static void allpairs_build(plan_emitter_t *e) {
-  int32_t size = e->plan->shape.size;
   algo_multicast(e, plan_input(e, 0, 1));
-  for (int32_t i = size - 1; i > 0; i--) {
-    plan_emit_recv(e, 0, algo_peer(e, i), plan_scratch(e, algo_peer(e, i), 1));
-  }
+  algo_recv_blocks(e, PLAN_SCRATCH);
   reduce_arrived(e, plan_input(e, 0, 1));
 }
 
@@ -132,14 +122,12 @@ static void scattered_outline(plan_t *plan) {
 }
 
 static void reduce_build(plan_emitter_t *e) {
-  int32_t size = e->plan->shape.size, root = e->plan->shape.root;
+  int32_t root = e->plan->shape.root;
   if (e->rank != root) {
     plan_emit_send(e, 0, root, plan_input(e, 0, 1));
     return;
   }
-  for (int32_t i = size - 1; i > 0; i--) {
-    plan_emit_recv(e, 0, algo_peer(e, i), plan_scratch(e, algo_peer(e, i), 1));
-  }
+  algo_recv_blocks(e, PLAN_SCRATCH);
   reduce_arrived(e, plan_input(e, 0, 1));
 }
 
@@ -157,11 +145,8 @@ const algo_t algo_reduce_linear = {
  * messages. One round, for the same reason as allreduce; volume n(p-1)/p. */
 
 static void reduce_scatter_build(plan_emitter_t *e) {
-  int32_t size = e->plan->shape.size;
-  send_blocks(e);
-  for (int32_t i = size - 1; i > 0; i--) {
-    plan_emit_recv(e, 0, algo_peer(e, i), plan_scratch(e, algo_peer(e, i), 1));
-  }
+  algo_send_blocks(e);
+  algo_recv_blocks(e, PLAN_SCRATCH);
   reduce_arrived(e, plan_input(e, e->rank, 1));
 }
 
@@ -198,9 +183,7 @@ static void multicast_outline(plan_t *plan) {
 static void allgather_build(plan_emitter_t *e) {
   algo_multicast(e, plan_input(e, 0, 1));
   plan_emit_input_to_output(e, 0, e->rank, 0, 1);
-  for (int32_t i = e->plan->shape.size - 1; i > 0; i--) {
-    plan_emit_recv(e, 0, algo_peer(e, i), plan_output(e, algo_peer(e, i), 1));
-  }
+  algo_recv_blocks(e, PLAN_OUTPUT);
 }
 
 const algo_t algo_allgather_allpairs = {
@@ -223,12 +206,9 @@ const algo_t algo_allgatherv_allpairs = {
  * Every rank sends all its blocks before it receives any: one round. */
 
 static void alltoall_build(plan_emitter_t *e) {
-  int32_t size = e->plan->shape.size;
-  send_blocks(e);
+  algo_send_blocks(e);
   plan_emit_input_to_output(e, 0, e->rank, e->rank, 1);
-  for (int32_t i = size - 1; i > 0; i--) {
-    plan_emit_recv(e, 0, algo_peer(e, i), plan_output(e, algo_peer(e, i), 1));
-  }
+  algo_recv_blocks(e, PLAN_OUTPUT);
 }
 
 const algo_t algo_alltoall_allpairs = {
