@@ -42,6 +42,17 @@ coll_status_t collplan_load(const char *file_name, plan_t **plan);
 /* Finds an algorithm by name; NULL: the collective's first. */
 coll_status_t collplan_algo(coll_collective_t collective, const char *name, const algo_t **algo);
 
+/* A plan that the command line asks for. */
+typedef struct collplan_request {
+  const char *word; /* a collective or a file; the rest is for a collective */
+  const char *algo; /* NULL: the first */
+  topo_layout_t *layout;
+  int64_t ranks, root;
+  bool in_place;
+} collplan_request_t;
+
+coll_status_t collplan_make(const collplan_request_t *request, plan_t **plan);
+
 /* Parses rank counts, such as "8", "1-64", "2,4,8-16", each in 1..PLAN_RANKS_MAX, in the order
  * given. The caller frees *counts. */
 coll_status_t collplan_parse_ranks(const char *text, int32_t **counts, size_t *count);

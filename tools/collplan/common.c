@@ -166,3 +166,18 @@ coll_status_t collplan_check_root(coll_collective_t collective, const algo_t *al
   }
   return COLL_OK;
 }
+
+coll_status_t collplan_make(const collplan_request_t *request, plan_t **plan) {
+  coll_collective_t collective;
+  const algo_t *algo;
+  if (!collplan_is_collective(request->word, &collective)) {
+    return collplan_load(request->word, plan);
+  }
+  COLL_TRY(collplan_algo(collective, request->algo, &algo));
+  COLL_TRY(collplan_check_root(collective, algo, request->root, (int32_t)request->ranks));
+  plan_shape_t shape = {.collective = collective,
+                        .size = (int32_t)request->ranks,
+                        .root = (int32_t)request->root,
+                        .layout = request->layout};
+  return algo_build(algo, &shape, ALGO_ALL_RANKS, request->in_place, plan);
+}

@@ -97,38 +97,22 @@ int collplan_import(int argc, char **argv) {
 
 /* ---- export ---------------------------------------------------------------------------------*/
 
-typedef struct request {
-  const char *algo;
-  int64_t ranks, root;
-  bool msccl, in_place;
-} request_t;
-
-static coll_status_t make_plan(const request_t *request, const char *word, plan_t **plan) {
-  coll_collective_t collective;
-  const algo_t *algo = NULL;
-  if (!collplan_is_collective(word, &collective)) return collplan_load(word, plan);
-  COLL_TRY(collplan_algo(collective, request->algo, &algo));
-  COLL_TRY(collplan_check_root(collective, algo, request->root, (int32_t)request->ranks));
-  plan_shape_t shape = {
-      .collective = collective, .size = (int32_t)request->ranks, .root = (int32_t)request->root};
-  return algo_build(algo, &shape, ALGO_ALL_RANKS, request->in_place, plan);
-}
-
-static coll_status_t export(const request_t *request, const char *word) {
+static coll_status_t export(const collplan_request_t *request, bool msccl) {
   plan_t *plan = NULL;
-  if (!request->msccl) {
+  if (!msccl) {
     return base_fail(COLL_ERROR_INVALID, "export: name the format, --msccl");
   }
-  COLL_TRY(make_plan(request, word, &plan));
+  COLL_TRY(collplan_make(request, &plan));
   coll_status_t status = base_tool_input(msccl_export(plan, stdout));
   plan_free(plan);
   return status;
 }
 
 int collplan_export(int argc, char **argv) {
-  request_t request = {.ranks = 4};
+  collplan_request_t request = {.ranks = 4};
+  bool msccl = false;
   const base_option_t options[] = {
-      {0, "msccl", BASE_OPTION_FLAG, &request.msccl, NULL, "as MSCCL's XML", 0, 0, NULL},
+      {0, "msccl", BASE_OPTION_FLAG, &msccl, NULL, "as MSCCL's XML", 0, 0, NULL},
       {0, "algo", BASE_OPTION_TEXT, &request.algo, "NAME", "the algorithm; else the first listed",
        0, 0, NULL},
       {'n', "ranks", BASE_OPTION_INTEGER, &request.ranks, "N", "number of ranks", 1, PLAN_RANKS_MAX,
@@ -148,8 +132,7 @@ int collplan_export(int argc, char **argv) {
           "      for MSCCL's runtime\n",
       .options = options,
       .option_count = sizeof options / sizeof options[0]};
-  const char *word;
   int code;
-  if (!collplan_begin_one(&command, argc, argv, COLLPLAN_SOURCE, &word, &code)) return code;
-  return collplan_end(export(&request, word));
+  if (!collplan_begin_one(&command, argc, argv, COLLPLAN_SOURCE, &request.word, &code)) return code;
+  return collplan_end(export(&request, msccl));
 }

@@ -8,26 +8,10 @@
 #include "tools/collplan/picture.h"
 
 typedef struct request {
-  const char *word, *algo, *svg, *layout_text;
-  topo_layout_t *layout;
-  int64_t ranks, root, rank; /* rank -1: all */
-  bool in_place;
+  collplan_request_t plan;
+  const char *svg, *layout_text;
+  int64_t rank; /* -1: all */
 } request_t;
-
-static coll_status_t make_plan(const request_t *request, plan_t **plan) {
-  coll_collective_t collective;
-  const algo_t *algo = NULL;
-  if (!collplan_is_collective(request->word, &collective)) {
-    return collplan_load(request->word, plan);
-  }
-  COLL_TRY(collplan_algo(collective, request->algo, &algo));
-  COLL_TRY(collplan_check_root(collective, algo, request->root, (int32_t)request->ranks));
-  plan_shape_t shape = {.collective = collective,
-                        .size = (int32_t)request->ranks,
-                        .root = (int32_t)request->root,
-                        .layout = request->layout};
-  return algo_build(algo, &shape, ALGO_ALL_RANKS, request->in_place, plan);
-}
 
 static coll_status_t write_file(const char *file_name, const char *text, size_t bytes) {
   FILE *out = fopen(file_name, "w");
@@ -55,7 +39,7 @@ static coll_status_t draw(const plan_t *plan, const char *file_name) {
 
 static coll_status_t print(const request_t *request, const plan_t *plan) {
   coll_collective_t collective;
-  bool is_built = collplan_is_collective(request->word, &collective);
+  bool is_built = collplan_is_collective(request->plan.word, &collective);
   if (request->svg != NULL) {
     coll_status_t status = draw(plan, request->svg);
     return is_built ? status : base_tool_input(status);
@@ -73,24 +57,25 @@ static coll_status_t show(request_t *request) {
   if (request->svg != NULL && request->rank >= 0) {
     return base_fail(COLL_ERROR_INVALID, "--svg draws all ranks; leave out --rank");
   }
-  COLL_TRY(collplan_layout(request->layout_text, (int32_t)request->ranks, &request->layout));
-  coll_status_t status = make_plan(request, &plan);
+  COLL_TRY(
+      collplan_layout(request->layout_text, (int32_t)request->plan.ranks, &request->plan.layout));
+  coll_status_t status = collplan_make(&request->plan, &plan);
   if (status == COLL_OK) status = print(request, plan);
   plan_free(plan);
-  topo_layout_free(request->layout);
+  topo_layout_free(request->plan.layout);
   return status;
 }
 
 int collplan_show(int argc, char **argv) {
-  request_t request = {.ranks = 4, .rank = -1};
+  request_t request = {.plan = {.ranks = 4}, .rank = -1};
   const base_option_t options[] = {
-      {0, "algo", BASE_OPTION_TEXT, &request.algo, "NAME", "the algorithm; else the first listed",
-       0, 0, NULL},
-      {'n', "ranks", BASE_OPTION_INTEGER, &request.ranks, "N", "number of ranks", 1, PLAN_RANKS_MAX,
-       NULL},
-      {0, "root", BASE_OPTION_INTEGER, &request.root, "R", "the root, or the executor rank", 0,
+      {0, "algo", BASE_OPTION_TEXT, &request.plan.algo, "NAME",
+       "the algorithm; else the first listed", 0, 0, NULL},
+      {'n', "ranks", BASE_OPTION_INTEGER, &request.plan.ranks, "N", "number of ranks", 1,
+       PLAN_RANKS_MAX, NULL},
+      {0, "root", BASE_OPTION_INTEGER, &request.plan.root, "R", "the root, or the executor rank", 0,
        PLAN_RANKS_MAX - 1, NULL},
-      {0, "in-place", BASE_OPTION_FLAG, &request.in_place, NULL,
+      {0, "in-place", BASE_OPTION_FLAG, &request.plan.in_place, NULL,
        "as for calls whose input and output overlap", 0, 0, NULL},
       {0, "rank", BASE_OPTION_INTEGER, &request.rank, "R", "only that rank's program; -1: all", -1,
        PLAN_RANKS_MAX - 1, NULL},
@@ -118,6 +103,7 @@ int collplan_show(int argc, char **argv) {
       .options = options,
       .option_count = sizeof options / sizeof options[0]};
   int code;
-  if (!collplan_begin_one(&command, argc, argv, COLLPLAN_SOURCE, &request.word, &code)) return code;
+  if (!collplan_begin_one(&command, argc, argv, COLLPLAN_SOURCE, &request.plan.word, &code))
+    return code;
   return collplan_end(show(&request));
 }
