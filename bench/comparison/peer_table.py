@@ -119,8 +119,14 @@ def summary_lines(rows, style):
         yield ""
 
 
-def show(options, name, document, text_of, draw):
-    """Prints and saves it. Returns the exit code."""
+def compare(options, name, build, measure, read, text_of, draw):
+    """Builds and measures, or reads what was measured; prints and saves it. Returns the exit
+    code."""
+    if options.sources:
+        document = read(options.sources)
+    else:
+        build(options)
+        document = measure(options)
     print(text_of(document, sys.stdout.isatty()))
     command.save(options, document, text_of(document), draw(document))
     if any(failure["contender"] in figures.OURS for failure in document["failures"]):

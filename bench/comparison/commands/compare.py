@@ -269,10 +269,5 @@ def draw(document):
 def main():
     if "--net" in sys.argv[1:]:
         return compare_net.main([word for word in sys.argv[1:] if word != "--net"], build_all)
-    options = parse_arguments()
-    if options.sources:
-        document = read_documents(options.sources)
-    else:
-        build_all(options)
-        document = measure_all(options)
-    return peer_table.show(options, NAME, document, text_of, draw)
+    return peer_table.compare(parse_arguments(), NAME, build_all, measure_all, read_documents,
+                              text_of, draw)

@@ -389,10 +389,5 @@ def draw(document):
 
 def main(words, build_all):
     """build_all(options): installs the peers and builds, as for one host."""
-    options = parse(words)
-    if options.sources:
-        document = read_documents(options.sources)
-    else:
-        build_all(options)
-        document = measure_all(options)
-    return peer_table.show(options, NAME, document, text_of, draw)
+    return peer_table.compare(parse(words), NAME, build_all, measure_all, read_documents,
+                              text_of, draw)
