@@ -97,9 +97,10 @@ class Fakes(unittest.TestCase):
         os.chmod(path, mode)
         return path
 
-    def run_tool(self, spilled="0", store="STG.E.128 R4", broken="", words=()):
+    def run_tool(self, spilled="0", stack="48", store="STG.E.128 R4", broken="", words=()):
         self.write("cubin", elf(".text.gpu_run_kernel", 4096))
-        self.write("ptxas", PTXAS.replace("SPILLED", spilled))
+        self.write("ptxas", PTXAS.replace("SPILLED", spilled).replace("48 bytes stack",
+                                                                      stack + " bytes stack"))
         code = self.write("code", CODE.replace("STORE R4", store))
         nvcc = self.write("nvcc", NVCC, 0o755)
         nvdisasm = self.write("nvdisasm", "#!/bin/sh\ncat '%s'\n" % code, 0o755)
@@ -125,6 +126,14 @@ class Fakes(unittest.TestCase):
         self.assertIn("gpu_run_kernel on sm_90 spills 16 bytes", result.stderr)
         self.assertIn("gpu_run_kernel on sm_90: gpu_copy spills 16 bytes", result.stdout)
         self.assertNotIn("sm_75 spills", result.stderr)
+        self.assertFalse(os.path.exists(self.output + ".txt"))
+
+    def test_a_large_stack_fails(self):
+        result = self.run_tool(stack="640")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("gpu_run_kernel on sm_90 has 640 bytes of stack, more than 512",
+                      result.stderr)
+        self.assertNotIn("sm_75 has", result.stderr)
         self.assertFalse(os.path.exists(self.output + ".txt"))
 
     def test_narrow_stores_fail(self):

@@ -10,7 +10,11 @@
 #include "device/cuda/run.h"
 
 #define GPU_PAIRS_UNROLLED 4 /* vectors of each of two operands that a thread loads at once */
-#define GPU_RUNS_MAX 8       /* stack of the canonical expression above groups of four operands */
+/* Results of groups of four operands that wait for others, at most: those of 31 of 32 groups. */
+#define GPU_RUNS_MAX 5
+#if GPU_OPERANDS_MAX / 4 > 1 << GPU_RUNS_MAX
+#error "the stack of prefix##_tree is too small"
+#endif
 
 GPU_FUNCTION gpu_vector_t gpu_vector_load(const char *from) {
   return GPU_LOAD(gpu_vector_t, from);

@@ -195,6 +195,15 @@ GPU_FUNCTION bool gpu_end_pass(const gpu_run_t *run) {
   return true;
 }
 
+/* gpu_next_window for all threads of the block. If there is one, it does not start at 0. */
+GPU_FUNCTION bool gpu_enter_window(gpu_run_t *run, const gpu_action_t *action) {
+  if (!run->program->independent) return false;
+  gpu_barrier();
+  if (gpu_thread() == 0) (void)gpu_next_window(run, action);
+  gpu_barrier();
+  return run->start > 0;
+}
+
 GPU_FUNCTION bool gpu_run_pass(gpu_run_t *run, uint32_t pass) {
   const uint32_t *ends = gpu_program_lane_ends(run->program);
   const gpu_action_t *actions = gpu_program_actions(run->program);
@@ -203,7 +212,7 @@ GPU_FUNCTION bool gpu_run_pass(gpu_run_t *run, uint32_t pass) {
   for (uint32_t i = begin; i < end;) {
     if (!gpu_act(run, &actions[i])) return false;
     if (actions[i].watched) gpu_advance(run, GPU_FIRST_STEP + (uint64_t)(i - begin));
-    if (!gpu_next_window(run, &actions[i])) i += 1 + (uint32_t)actions[i].fused;
+    if (!gpu_enter_window(run, &actions[i])) i += 1 + (uint32_t)actions[i].fused;
   }
   return gpu_end_pass(run);
 }
@@ -258,12 +267,10 @@ GPU_FUNCTION void gpu_copy_words_to_shared(void *to, const void *from, size_t by
   }
 }
 
-GPU_FUNCTION void gpu_run_init(gpu_run_t *run, const gpu_call_t *call, gpu_shared_t *shared) {
+/* By one thread. */
+GPU_FUNCTION void gpu_run_set(gpu_run_t *run, const gpu_call_t *call, gpu_shared_t *shared) {
   bool fits = call->program_bytes <= sizeof shared->program;
   const gpu_rank_t *rank = &shared->rank;
-  gpu_copy_words_to_shared(&shared->rank, call->rank, sizeof shared->rank);
-  if (fits) gpu_copy_words_to_shared(shared->program, call->program, call->program_bytes);
-  gpu_barrier();
   run->call = call;
   run->rank = rank;
   run->program = fits ? (const gpu_program_t *)(const void *)shared->program : call->program;
@@ -280,20 +287,39 @@ GPU_FUNCTION void gpu_run_init(gpu_run_t *run, const gpu_call_t *call, gpu_share
   run->digest = gpu_mix(counters->history, call->identity);
 }
 
+GPU_FUNCTION void gpu_run_init(gpu_run_t *run, const gpu_call_t *call, gpu_shared_t *shared) {
+  gpu_copy_words_to_shared(&shared->rank, call->rank, sizeof shared->rank);
+  if (call->program_bytes <= sizeof shared->program) {
+    gpu_copy_words_to_shared(shared->program, call->program, call->program_bytes);
+  }
+  gpu_barrier();
+  if (gpu_thread() == 0) gpu_run_set(run, call, shared);
+  gpu_barrier();
+}
+
+/* For all threads, none of which is in the pass before any more. */
+GPU_FUNCTION void gpu_start_pass(gpu_run_t *run, uint32_t pass) {
+  gpu_barrier();
+  if (gpu_thread() == 0) {
+    gpu_set_pass(run, pass);
+    if (pass > 0) run->base += run->program->stride;
+  }
+  gpu_barrier();
+}
+
 GPU_FUNCTION void gpu_run_passes(gpu_run_t *run) {
   bool done = true;
   for (uint32_t pass = 0; done && pass < run->call->passes; pass++) {
-    gpu_set_pass(run, pass);
+    gpu_start_pass(run, pass);
     done = gpu_run_pass(run, pass);
-    run->base += run->program->stride;
   }
   if (!done && gpu_thread() == 0) gpu_fail(run, GPU_FAILED_ABORTED, NULL);
 }
 
 GPU_KERNEL gpu_run_kernel(GPU_ARGUMENT gpu_call_t call) {
   GPU_SHARED(gpu_shared_t, shared, 1);
-  gpu_run_t run;
-  gpu_run_init(&run, &call, shared);
-  if (gpu_begin_call(&run)) gpu_run_passes(&run);
-  gpu_end_call(&run);
+  gpu_run_t *run = &shared->run;
+  gpu_run_init(run, &call, shared);
+  if (gpu_begin_call(run)) gpu_run_passes(run);
+  gpu_end_call(run);
 }

@@ -7,14 +7,6 @@
 #define GPU_OPERANDS_MAX 128   /* of a reduction */
 #define GPU_PROGRAM_BYTES 4096 /* of a program that a block copies to its shared memory */
 
-/* What the threads of a block share. Loads with acquire, as of flags, empty a multiprocessor's
- * cache of the GPU's memory, so the rank and a program that is not too large are copied. */
-typedef struct gpu_shared {
-  const char *operands[GPU_OPERANDS_MAX];
-  gpu_rank_t rank;
-  uint64_t program[GPU_PROGRAM_BYTES / sizeof(uint64_t)];
-} gpu_shared_t;
-
 /* How `count` elements are cut into equal numbers of grains. */
 typedef struct gpu_cut {
   size_t count, grain, whole, extra;
@@ -37,6 +29,17 @@ typedef struct gpu_run {
   size_t start;     /* the same, within the slice */
   gpu_cut_t window; /* what the pass covers of an even block, cut into parts */
 } gpu_run_t;
+
+/* What the threads of a block share. Loads with acquire, as of flags, empty a multiprocessor's
+ * cache of the GPU's memory, so the rank and a program that is not too large are copied. What the
+ * block knows of its call is the same for all threads: as a variable of each it would take their
+ * registers and stack. */
+typedef struct gpu_shared {
+  const char *operands[GPU_OPERANDS_MAX];
+  gpu_rank_t rank;
+  gpu_run_t run;
+  uint64_t program[GPU_PROGRAM_BYTES / sizeof(uint64_t)];
+} gpu_shared_t;
 
 /* The ring of a channel, or the progress word of a lane, in this block's slice. */
 GPU_FUNCTION int32_t gpu_ring_of(const gpu_run_t *run, int32_t channel) {
