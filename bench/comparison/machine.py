@@ -6,6 +6,7 @@ import subprocess
 
 from comparison.command import ROOT
 
+REVISION = "revision"  # a file of packed folders
 
 def read(path):
     try:
@@ -52,7 +53,12 @@ def load():
 
 
 def revision():
-    """The commit of the sources, with "+" if they are modified; "" without git."""
+    """The commit of the sources, with "+" if they are modified; "" without git. Of a packed folder
+    (contenders/gpu_pack.py), that of the sources that it was packed from."""
+    packed = os.path.join(ROOT, REVISION)
+    if os.path.exists(packed):
+        with open(packed) as file:
+            return file.read().strip()
     try:
         run = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty=+"],
                              capture_output=True, text=True, check=False)

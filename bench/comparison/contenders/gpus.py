@@ -72,7 +72,8 @@ class Machine:
         self.environment = dict(os.environ)
         if standin:
             tests = os.path.join(build, "tests", "gpu")
-            self.environment["LD_LIBRARY_PATH"] = os.path.join(tests, "standin")
+            folders = [os.path.join(tests, "standin"), os.environ.get("LD_LIBRARY_PATH", "")]
+            self.environment["LD_LIBRARY_PATH"] = ":".join(folders).strip(":")
             self.environment["LD_PRELOAD"] = self.kernel()
             self.environment["COLL_STANDIN_GPUS"] = str(gpus)
 
