@@ -159,9 +159,13 @@ static int sees_the_same(party_rank_t *self) {
   return close_side(&side);
 }
 
-static void run_processes(party_body_t body) {
+static void run_with(party_body_t body, int which) {
   harness_result_t result;
-  cr_assert(party_processes(2, 60000, body, NULL, &result), "%s", result.text);
+  cr_assert(party_processes(2, 60000, body, &which, &result), "%s", result.text);
+}
+
+static void run_processes(party_body_t body) {
+  run_with(body, 0);
 }
 
 Test(gpu_inputs, processes_that_see_one_gpu_each) {
@@ -193,6 +197,21 @@ static int taken_by_another(party_rank_t *self) {
   return close_side(&side);
 }
 
+static int without_code(party_rank_t *self) {
+  static const struct {
+    const char *loaded, *why;
+  } cases[] = {{"209", "no code for that generation of GPU"},
+               {"221", "-Dgpu_targets adds it"},
+               {"222", "the driver is older than its PTX"}};
+  const int *which = self->context;
+  side_t side;
+  PARTY_TRY(open_side(self->rank, &side));
+  if (self->rank == 1) setenv("COLL_STANDIN_LOADED", cases[*which].loaded, 1);
+  coll_status_t status = call(self->comm, &side);
+  PARTY_TRY(expect_refusal(self, status, COLL_ERROR_UNSUPPORTED, cases[*which].why));
+  return close_side(&side);
+}
+
 static int without_memory(party_rank_t *self) {
   side_t side;
   if (self->rank == 1) setenv("COLL_STANDIN_BYTES", "30000000", 1);
@@ -206,6 +225,7 @@ Test(gpu_inputs, gpus_that_cannot_be_used) {
   begin();
   run_processes(taken_by_another);
   run_processes(without_memory);
+  for (int which = 0; which < 3; which++) run_with(without_code, which);
 }
 
 static coll_status_t await_failure(coll_comm_t comm) {

@@ -166,6 +166,12 @@ static const reason_t reasons[] = {
     {CUDA_RESULT_INVALID_DEVICE, COLL_ERROR_INVALID, ""},
     {CUDA_RESULT_NO_BINARY_FOR_GPU, COLL_ERROR_UNSUPPORTED,
      "; this build has no code for that generation of GPU"},
+    {CUDA_RESULT_NO_PTX_COMPILER, COLL_ERROR_UNSUPPORTED,
+     "; this build has no machine code for that generation of GPU: -Dgpu_targets adds it"},
+    {CUDA_RESULT_UNSUPPORTED_PTX, COLL_ERROR_UNSUPPORTED,
+     "; this build has no machine code for that generation of GPU, and the driver is older than "
+     "its "
+     "PTX: update the driver, or add the generation to -Dgpu_targets"},
     {CUDA_RESULT_PEER_ACCESS_UNSUPPORTED, COLL_ERROR_UNSUPPORTED,
      "; these GPUs cannot access each other's memory"},
     {CUDA_RESULT_NOT_SUPPORTED, COLL_ERROR_UNSUPPORTED, ""},

@@ -37,6 +37,8 @@ typedef enum cuda_result { /* CUresult */
                            CUDA_RESULT_ECC_UNCORRECTABLE = 214,
                            CUDA_RESULT_PEER_ACCESS_UNSUPPORTED = 217,
                            CUDA_RESULT_NVLINK_UNCORRECTABLE = 220,
+                           CUDA_RESULT_NO_PTX_COMPILER = 221,
+                           CUDA_RESULT_UNSUPPORTED_PTX = 222,
                            CUDA_RESULT_OPERATING_SYSTEM = 304,
                            CUDA_RESULT_INVALID_HANDLE = 400,
                            CUDA_RESULT_NOT_FOUND = 500,

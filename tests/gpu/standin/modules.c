@@ -44,6 +44,8 @@ cuda_result_t cuModuleLoadData(cuda_module_t *module, const void *image) {
   cuda_result_t result = standin_enter_context(&context);
   if (result != CUDA_RESULT_OK) return result;
   if (module == NULL || image == NULL) return standin_leave(CUDA_RESULT_INVALID_VALUE);
+  long loaded = standin_setting("COLL_STANDIN_LOADED", CUDA_RESULT_OK);
+  if (loaded != CUDA_RESULT_OK) return standin_leave((cuda_result_t)loaded);
   for (int i = 0; i < MODULES_MAX; i++) {
     if (modules[i].context != NULL) continue;
     modules[i].context = context;

@@ -18,6 +18,7 @@
  *   COLL_STANDIN_SEED      of these delays (default 1)
  *   COLL_STANDIN_QUEUE     launches that a stream holds; a further one blocks (default 1024)
  *   COLL_STANDIN_TAKEN     1: the GPUs are in exclusive mode, and another process has them
+ *   COLL_STANDIN_LOADED    what cuModuleLoadData returns, 209 if modules have no code for the GPUs
  *   COLL_STANDIN_STRICT    1: a process that leaves objects, or misused one, exits with 86
  *   CUDA_VISIBLE_DEVICES   numbers of the GPUs that this process sees, "2,0"; default: all
  */
