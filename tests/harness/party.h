@@ -63,6 +63,8 @@ typedef struct party_style {
   bool in_place;    /* if the collective and the rank allow it */
   bool coll_memory; /* coll_mem_alloc instead of malloc */
   int gpus;         /* memory of GPU rank % gpus, which the host can access too; 0: of the host */
+  char *memory;     /* the caller's, which the host can access; NULL: party_ask allocates */
+  size_t memory_bytes;
   coll_stream_t stream;
 } party_style_t;
 
