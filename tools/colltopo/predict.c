@@ -280,8 +280,8 @@ static coll_status_t predict_on(const char *file, const settings_t *settings, to
   if (placement.layout->fabric == NULL) {
     status = base_tool_input(
         base_fail(COLL_ERROR_INVALID,
-                  "all ranks are on one host without GPUs, whose costs are measured, not "
-                  "predicted; use collbench --explain there"));
+                  "all ranks are on one host without GPUs: there the choice follows from costs "
+                  "that are measured; collrun -n 2 collbench allreduce --explain prints it"));
   }
   prediction_t prediction = {.file = file,
                              .settings = settings,
@@ -319,7 +319,8 @@ int colltopo_predict(int argc, char **argv) {
       .summary =
           "Prints which algorithm the library chooses for each size on the topology of a "
           "file, and the time\nof the call, by simulating every algorithm over the links. "
-          "Computing is priced at the costs of a\ntypical processor or GPU.",
+          "Computing is priced at the costs of a\ntypical processor or GPU. The file has several "
+          "hosts, or GPUs.",
       .examples =
           "  colltopo predict dgx4.json\n      allreduce among all GPUs\n"
           "  colltopo predict torus.json --collective allgather --sizes 64K,1M --all\n"
