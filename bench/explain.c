@@ -3,6 +3,7 @@
 #include "bench/explain.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/status.h"
 #include "bench/collectives.h"
@@ -62,10 +63,6 @@ static void print_us(FILE *out, int width, double us) {
 }
 
 static void print_estimate(const coll_estimate_t *estimate, FILE *out) {
-  if (estimate->ruled_out != NULL) {
-    fprintf(out, "  %-22s %10s   %s\n", estimate->algo, "-", estimate->ruled_out);
-    return;
-  }
   fprintf(out, "%s %-22s ", estimate->chosen ? "*" : " ", estimate->algo);
   print_us(out, 10, estimate->time_us);
   fputs("  ", out);
@@ -80,15 +77,44 @@ static void print_estimate(const coll_estimate_t *estimate, FILE *out) {
   fputc('\n', out);
 }
 
+/* The columns before the algorithm's. */
+static void print_indent(FILE *out) {
+  fprintf(out, "  %11s %12s ", "", "");
+}
+
+/* A line for each reason, with the algorithms that it rules out. They are the last ones. */
+static void print_ruled_out(const explained_t *explained, int first, FILE *out) {
+  const char *said[ALGOS_MAX];
+  int reasons = 0;
+  for (int i = first; i < explained->count; i++) {
+    const char *reason = explained->estimates[i].ruled_out;
+    bool is_said = false;
+    for (int k = 0; k < reasons; k++) is_said = is_said || strcmp(said[k], reason) == 0;
+    if (is_said) continue;
+    said[reasons++] = reason;
+    print_indent(out);
+    fprintf(out, "  %s:", reason);
+    for (int k = i; k < explained->count; k++) {
+      const coll_estimate_t *estimate = &explained->estimates[k];
+      if (strcmp(estimate->ruled_out, reason) == 0) fprintf(out, " %s", estimate->algo);
+    }
+    fputc('\n', out);
+  }
+}
+
 static void print_row(const bench_row_t *row, const explained_t *explained, FILE *out) {
-  for (int i = 0; i < explained->count; i++) {
-    if (i == 0) {
+  int possible = 0;
+  for (; possible < explained->count; possible++) {
+    const coll_estimate_t *estimate = &explained->estimates[possible];
+    if (estimate->ruled_out != NULL) break;
+    if (possible == 0) {
       fprintf(out, "  %11zu %12s ", row->bytes, coll_dtype_name(row->dtype));
     } else {
-      fprintf(out, "  %11s %12s ", "", "");
+      print_indent(out);
     }
-    print_estimate(&explained->estimates[i], out);
+    print_estimate(estimate, out);
   }
+  print_ruled_out(explained, possible, out);
 }
 
 /* ---- the file -------------------------------------------------------------------------------*/

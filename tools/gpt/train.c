@@ -175,8 +175,9 @@ static const gpt_settings_command_t command = {
     .summary =
         "Trains a GPT-2 on text files, as bytes or as a tokenizer's tokens, or on token shards, "
         "and\n"
-        "saves it. One file in ten is held out for evaluation. Under a launcher the ranks divide\n"
-        "the batch; the result is the same. Speed is reported in tokens/s and as a fraction of "
+        "saves it. One file in ten is held out for evaluation, of a single file the last tenth.\n"
+        "Under a launcher the ranks divide the batch; the result is the same. Speed is reported in "
+        "tokens/s and as a fraction of "
         "the\n"
         "machine's rate of matrix products (GEMM), measured at the start: a token takes\n"
         "6 N + 12 L C T operations, with N parameters (without the position table), L layers,\n"
