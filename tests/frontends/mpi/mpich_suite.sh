@@ -152,6 +152,10 @@ done 3<large
 : >statistics
 while read -r folder name ranks rest <&3; do
   case " $* " in "  " | *" $name "*) ;; *) continue ;; esac
+  if [ "$name" = uop_equal ]; then
+    tap_skip "$name $ranks" "all ranks read a result that only the root has"
+    continue
+  fi
   words=$(echo "$rest" | tr ' ' '\n' | sed -n 's/^arg=//p')
   if [ ! -x "$name" ] && ! compile "$folder" "$name"; then
     tap_skip "$name $ranks $rest" \
