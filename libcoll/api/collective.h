@@ -30,12 +30,12 @@ coll_status_t api_collective_submit(coll_collective_t which, const char *verb, c
                                     void *recv, size_t count, coll_dtype_t dtype, coll_op_t op,
                                     int root, coll_comm_t comm, coll_stream_t stream);
 
-/* On a live communicator. */
+/* is_live: whether the communicator is, which a caller may know already. */
 BASE_INLINE coll_status_t api_collective(coll_collective_t which, const char *verb,
                                          const void *send, void *recv, size_t count,
                                          coll_dtype_t dtype, coll_op_t op, int root,
-                                         coll_comm_t comm, coll_stream_t stream) {
-  if (api_runs_at_once(stream)) {
+                                         coll_comm_t comm, coll_stream_t stream, bool is_live) {
+  if (api_runs_at_once(stream) && (is_live || comm_is_live(comm))) {
     const api_request_t request =
         api_request_make(which, verb, send, recv, count, dtype, op, root, comm);
     comm_cache_entry_t *entry = api_fastpath_lookup(&request);

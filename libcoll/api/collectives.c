@@ -16,10 +16,7 @@ coll_status_t api_collective_submit(coll_collective_t which, const char *verb, c
 BASE_INLINE coll_status_t collective(coll_collective_t which, const char *verb, const void *send,
                                      void *recv, size_t count, coll_dtype_t dtype, coll_op_t op,
                                      int root, coll_comm_t comm, coll_stream_t stream) {
-  if (comm_is_live(comm)) {
-    return api_collective(which, verb, send, recv, count, dtype, op, root, comm, stream);
-  }
-  return api_collective_submit(which, verb, send, recv, count, dtype, op, root, comm, stream);
+  return api_collective(which, verb, send, recv, count, dtype, op, root, comm, stream, false);
 }
 
 coll_status_t coll_allreduce(const void *send, void *recv, size_t count, coll_dtype_t dtype,

@@ -36,7 +36,8 @@ BASE_INLINE coll_status_t submit(coll_collective_t which, const char *verb, cons
                                  coll_comm_t comm, coll_stream_t stream) {
   if (comm_is_live(comm) && blocks.counts != NULL &&
       api_blocks_are_even(blocks.counts, blocks.displs, comm->size, blocks.counts[0])) {
-    return api_collective(which, verb, send, recv, blocks.counts[0], dtype, op, 0, comm, stream);
+    return api_collective(which, verb, send, recv, blocks.counts[0], dtype, op, 0, comm, stream,
+                          true);
   }
   return submit_checked(api_request_make(which, verb, send, recv, 0, dtype, op, 0, comm), blocks,
                         stream);

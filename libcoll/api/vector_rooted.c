@@ -59,7 +59,8 @@ BASE_INLINE coll_status_t submit(coll_collective_t which, const char *verb, cons
                                  void *recv, size_t count, root_blocks_t blocks, coll_dtype_t dtype,
                                  int root, coll_comm_t comm, coll_stream_t stream) {
   if (comm_is_live(comm) && is_even(comm, root, count, blocks)) {
-    return api_collective(which, verb, send, recv, count, dtype, COLL_SUM, root, comm, stream);
+    return api_collective(which, verb, send, recv, count, dtype, COLL_SUM, root, comm, stream,
+                          true);
   }
   return submit_checked(
       api_request_make(which, verb, send, recv, count, dtype, COLL_SUM, root, comm), blocks,
