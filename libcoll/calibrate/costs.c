@@ -62,6 +62,8 @@ static bool still_hold(const figures_t *figures) {
   return is_ps == 0 || (is_ps < 2 * was_ps && was_ps < 2 * is_ps);
 }
 
+/* Whether there are costs that still hold. Old ones are loaded too: the machine may be too busy to
+ * measure better ones. */
 static bool load(const char *variant, tune_machine_t *costs) {
   figures_t figures;
   name_figures(&figures);
@@ -69,9 +71,8 @@ static bool load(const char *variant, tune_machine_t *costs) {
   for (int i = 0; i < COSTS; i++) {
     if (figures.values[i] > UINT32_MAX) return false;
   }
-  if (!still_hold(&figures)) return false;
   for (int i = 0; i < COSTS; i++) *cost_at(costs, i) = (uint32_t)figures.values[i];
-  return true;
+  return still_hold(&figures);
 }
 
 static void save(const char *variant, tune_machine_t *costs, const int cpus[2]) {
@@ -97,28 +98,32 @@ BASE_FORK_PART(NULL, forget);
 
 #define EXCLUSIVE_NS UINT64_C(5000000000) /* longer than a measurement may take */
 
-/* The built-in costs where the machine is too busy. Another process may have measured while this
- * one waited. */
+static void measure(const char *variant, tune_machine_t *costs) {
+  tune_machine_t measured;
+  int cpus[2];
+  if (!calibrate_costs_measure(&measured, cpus)) return;
+  *costs = measured;
+  save(variant, costs, cpus);
+}
+
+/* Leaves the costs as they are where the machine is too busy. Another process may have measured
+ * while this one waited. */
 static void measure_or_load(const char *variant, tune_machine_t *costs) {
-  int cpus[2], exclusive = calibrate_exclusive_begin(EXCLUSIVE_NS);
-  if (exclusive >= 0 && load(variant, costs)) {
-    base_socket_close(exclusive);
-    return;
-  }
-  if (exclusive >= 0 && calibrate_costs_measure(costs, cpus)) {
-    save(variant, costs, cpus);
-  } else {
-    *costs = tune_machine_builtin;
-  }
-  if (exclusive >= 0) base_socket_close(exclusive);
+  int exclusive = calibrate_exclusive_begin(EXCLUSIVE_NS);
+  if (exclusive < 0) return;
+  if (!load(variant, costs)) measure(variant, costs);
+  base_socket_close(exclusive);
 }
 
 coll_status_t calibrate_costs_find(tune_machine_t *costs) {
   const device_ops_t *device;
   COLL_TRY(device_host_open(&device));
   pthread_mutex_lock(&finding);
-  if (!is_found && !load(device->name, &found)) measure_or_load(device->name, &found);
-  is_found = true;
+  if (!is_found) {
+    found = tune_machine_builtin;
+    if (!load(device->name, &found)) measure_or_load(device->name, &found);
+    is_found = true;
+  }
   *costs = found;
   pthread_mutex_unlock(&finding);
   return COLL_OK;

@@ -13,9 +13,9 @@
 #include "base/status.h"
 #include "tune/machine.h"
 
-/* The measured costs, or the built-in ones where they cannot be measured. Measures them (some
- * 100 ms) if the cache has none that still hold. COLL_ERROR_INVALID: the value of COLL_ISA is
- * wrong. */
+/* The measured costs. Measures them (some 100 ms) if the cache has none that still hold; where that
+ * cannot be done, those of the cache, or the built-in ones. COLL_ERROR_INVALID: the value of
+ * COLL_ISA is wrong. */
 coll_status_t calibrate_costs_find(tune_machine_t *costs);
 
 /* Measures on two cores; cpus: one of each. False: there are not two, or a resource is missing.

@@ -1,9 +1,10 @@
 /*
  * The timing pair: its threads run in lockstep, the slower one determines the time, and the
- * deadline ends it.
+ * deadline ends it. And the time of a hop, which a pair of its own takes.
  */
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <sched.h>
 
 #include "base/clock.h"
 #include "calibrate/pair.h"
@@ -77,5 +78,27 @@ Test(calibrate_pair, stops_after_the_deadline) {
   for (int i = 0; i < 2; i++) {
     cr_assert_eq(workers[i].ended, 2, "no repetition after the deadline");
     cr_assert_eq(workers[i].ns[0], 0);
+  }
+}
+
+Test(calibrate_pair, has_no_hop_of_cpus_that_are_not_there) {
+  const int cpus[3][2] = {{0, 4095}, {-1, 0}, {1 << 30, 0}};
+  for (int i = 0; i < 3; i++) cr_expect_eq(calibrate_pair_hop_ps(cpus[i]), 0);
+}
+
+/* Two threads on one CPU hand over nothing within the limit, or by a switch: no hop is so short. */
+Test(calibrate_pair, has_the_hop_of_two_cpus) {
+  cpu_set_t own;
+  int cpus[2], found = 0;
+  cr_assert_eq(sched_getaffinity(0, sizeof own, &own), 0);
+  for (int cpu = 0; cpu < CPU_SETSIZE && found < 2; cpu++) {
+    if (CPU_ISSET((size_t)cpu, &own)) cpus[found++] = cpu;
+  }
+  if (found < 2) return;
+  for (int i = 0; i < 50; i++) {
+    uint32_t ps = calibrate_pair_hop_ps(cpus);
+    if (ps == 0) continue; /* they have other work */
+    cr_expect(ps > 1000 && ps < 100000000, "a hop of %u ps", ps);
+    return;
   }
 }
