@@ -184,7 +184,8 @@ BASE_INLINE size_t api_measure_blocks(const size_t counts[], const size_t displs
   return largest;
 }
 
-/* Whether all blocks have `count` elements and lie behind each other. False for NULL counts. */
+/* Whether all blocks have `count` elements and are adjacent, in the order of ranks. False for NULL
+ * counts. */
 BASE_INLINE bool api_blocks_are_even(const size_t counts[], const size_t displs[], int size,
                                      size_t count) {
   if (counts == NULL) return false;

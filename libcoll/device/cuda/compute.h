@@ -13,7 +13,7 @@
 /* Results of groups of four operands that wait for others, at most: those of 31 of 32 groups. */
 #define GPU_RUNS_MAX 5
 #if GPU_OPERANDS_MAX / 4 > 1 << GPU_RUNS_MAX
-#error "the stack of prefix##_tree is too small"
+#error "GPU_RUNS_MAX is too small for GPU_OPERANDS_MAX"
 #endif
 
 GPU_FUNCTION gpu_vector_t gpu_vector_load(const char *from) {
