@@ -141,15 +141,15 @@ static int variables(int rank, int size, void *context) {
   setenv("NCCL_ALGO", "allreduce:tree;allgather:ring", 1);
   if (log_to_memory() != 0) return 1;
   NCCL_OK(ncclGetVersion(&version));
-  NCCL_REQUIRE(version == 23007);
-  static const char *const wrong[] = {"", "2.28.9", "1999", "22809x"};
+  NCCL_REQUIRE(version == 22809);
+  static const char *const wrong[] = {"", "2.30.7", "1999", "23007x"};
   for (int i = 0; i < 4; i++) {
     setenv("COLL_NCCL_VERSION", wrong[i], 1);
-    NCCL_REQUIRE(ncclGetVersion(&version) == ncclInvalidUsage && version == 23007);
+    NCCL_REQUIRE(ncclGetVersion(&version) == ncclInvalidUsage && version == 22809);
   }
-  setenv("COLL_NCCL_VERSION", "22809", 1);
+  setenv("COLL_NCCL_VERSION", "23007", 1);
   NCCL_OK(ncclGetVersion(&version));
-  NCCL_REQUIRE(version == 22809);
+  NCCL_REQUIRE(version == 23007);
   NCCL_OK(ncclCommInitAll(&comm, 1, NULL));
   NCCL_REQUIRE(has("COLL_INTERFACES", "^=docker0,^=lo"));
   NCCL_REQUIRE(has("COLL_IB_HCA", "=mlx5_0:1,=mlx5_1"));

@@ -19,7 +19,7 @@ ncclResult_t ncclGetVersion(int *version) {
   if (!nccl_version_is_right()) {
     return nccl_fail(ncclInvalidUsage,
                      "ncclGetVersion: COLL_NCCL_VERSION=%s: give a number from 2000 to 999999, as "
-                     "22809 for 2.28.9, or unset it",
+                     "23007 for 2.30.7, or unset it",
                      nccl_variable("COLL_NCCL_VERSION"));
   }
   *version = nccl_version();

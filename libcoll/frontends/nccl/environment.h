@@ -22,7 +22,7 @@ void nccl_log(nccl_log_t level, const char *format, ...) __attribute__((format(p
 /* Reads NCCL_DEBUG again. */
 void nccl_log_reset(void);
 
-/* What ncclGetVersion answers: COLL_NCCL_VERSION, else 23007. */
+/* What ncclGetVersion answers: COLL_NCCL_VERSION, else 22809. */
 int nccl_version(void);
 
 /* Whether COLL_NCCL_VERSION, where it is set, is a version. */
