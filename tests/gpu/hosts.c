@@ -6,10 +6,10 @@
 
 #include "gpu/gpu.h"
 
-extern const char coll_cuda_image[]; /* of the stand-in's kernel, which is then linked */
+extern const int64_t coll_cuda_image[]; /* of the stand-in's kernel, which is then linked */
 
 void hosts_begin(void) {
-  cr_assert(coll_cuda_image[0] != '\0');
+  cr_assert(coll_cuda_image[0] != 0);
   gpu_setting("COLL_STANDIN_GPUS", "2");
   gpu_setting("COLL_STANDIN_DELAY_US", "50");
   gpu_setting("COLL_STANDIN_STRICT", "1");

@@ -14,12 +14,12 @@
 
 TestSuite(gpu_comm, .timeout = 120 * HARNESS_BUILD_PATIENCE);
 
-extern const char coll_cuda_image[]; /* of the stand-in's kernel, which is then linked */
+extern const int64_t coll_cuda_image[]; /* of the stand-in's kernel, which is then linked */
 
 /* A process that uses CUDA cannot fork, so a test runs processes before threads. */
 static void begin(int gpus) {
   char text[8];
-  cr_assert(coll_cuda_image[0] != '\0');
+  cr_assert(coll_cuda_image[0] != 0);
   snprintf(text, sizeof text, "%d", gpus);
   gpu_setting("COLL_STANDIN_GPUS", text);
   gpu_setting("COLL_STANDIN_DELAY_US", "50");

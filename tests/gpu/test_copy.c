@@ -16,6 +16,7 @@
 #include "verify/random.h"
 
 #define CAPACITY 4096
+#define KERNEL "gpu_compute_kernel"
 #define LANES 16
 #if defined(__SANITIZE_THREAD__)
 #define IS_SLOW true
@@ -28,6 +29,7 @@ TestSuite(gpu_copy, .timeout = 110 * HARNESS_BUILD_PATIENCE);
 typedef struct engines {
   ranks_t ranks; /* first: what the hook gets */
   const cuda_driver_t *driver;
+  cuda_code_t code;
   gpu_room_t room; /* of the copy engines, behind the kernel's in each arena */
   char *arenas[QUESTION_RANKS_MAX];
   cuda_memory_t memory[QUESTION_RANKS_MAX];
@@ -98,12 +100,22 @@ static void note_blocked(void *context) {
   atomic_store(blocked, true);
 }
 
+/* One kernel serves all. With the context. */
+static bool find_kernel(const cuda_driver_t *driver, cuda_code_t *code) {
+  cuda_module_t module;
+  cuda_function_t *kernels = &code->compute[0][0];
+  if (driver->cuModuleLoadData(&module, "image") != CUDA_RESULT_OK) return false;
+  bool found = driver->cuModuleGetFunction(kernels, module, KERNEL) == CUDA_RESULT_OK;
+  for (int i = 1; i < COLL_DTYPE_COUNT * GPU_OPS_COUNT; i++) kernels[i] = kernels[0];
+  return driver->cuModuleUnload(module) == CUDA_RESULT_OK && found;
+}
+
 /* Of a rank of this process; all arenas are placed. */
 static coll_status_t create(engines_t *engines, int rank) {
   const cuda_driver_t *driver = engines->driver;
   int device = device_of(engines, rank);
-  cuda_module_t module;
   cuda_copy_config_t config = {.device = device,
+                               .code = &engines->code,
                                .rank = rank,
                                .lanes = LANES,
                                .room = engines->room,
@@ -111,12 +123,9 @@ static coll_status_t create(engines_t *engines, int rank) {
                                .waits = note_blocked,
                                .context = &engines->blocked[rank]};
   COLL_TRY(cuda_context_enter(driver, device));
-  bool ready =
-      driver->cuModuleLoadData(&module, "image") == CUDA_RESULT_OK &&
-      driver->cuModuleGetFunction(&config.kernel, module, CUDA_COPY_KERNEL) == CUDA_RESULT_OK &&
-      driver->cuModuleUnload(module) == CUDA_RESULT_OK &&
-      driver->cuStreamCreateWithPriority(&engines->streams[rank], CUDA_STREAM_NON_BLOCKING, 0) ==
-          CUDA_RESULT_OK;
+  bool ready = find_kernel(driver, &engines->code) &&
+               driver->cuStreamCreateWithPriority(&engines->streams[rank], CUDA_STREAM_NON_BLOCKING,
+                                                  0) == CUDA_RESULT_OK;
   cuda_context_leave(driver, device);
   if (!ready) return base_fail(COLL_ERROR_SYSTEM, "the stand-in refuses");
   return cuda_copy_create(driver, &config, &engines->copies[rank]);
@@ -136,7 +145,7 @@ static coll_status_t prepare(engines_t *engines, int size, int gpus) {
   *engines = (engines_t){.room = copy_room(size), .gpus = gpus};
   engines->ranks.room = ranks_room(size);
   engines->ranks.launch = launch;
-  if (!standin_kernel_register(CUDA_COPY_KERNEL, compute, 1, (size_t[]){sizeof(gpu_compute_t)})) {
+  if (!standin_kernel_register(KERNEL, compute, 1, (size_t[]){sizeof(gpu_compute_t)})) {
     return base_fail(COLL_ERROR_SYSTEM, "the stand-in takes no kernel");
   }
   return cuda_driver_load(&engines->driver);

@@ -12,7 +12,7 @@
 
 TestSuite(gpu_matrix, .timeout = 1200);
 
-extern const char coll_cuda_image[]; /* of the stand-in's kernel, which is then linked */
+extern const int64_t coll_cuda_image[]; /* of the stand-in's kernel, which is then linked */
 
 /* A rank's GPU and memory, and which of the calls is next. */
 typedef struct matrix {
@@ -73,7 +73,7 @@ static int ask_all(party_rank_t *self) {
 /* A process that uses CUDA cannot fork, so processes come first. */
 static void on_gpus(int size, int gpus, bool with_threads) {
   harness_result_t result;
-  cr_assert(coll_cuda_image[0] != '\0');
+  cr_assert(coll_cuda_image[0] != 0);
   copy_begin(gpus);
   if (HARNESS_BUILD != HARNESS_THREAD) {
     cr_assert(party_processes(size, TIMEOUT_MS, ask_all, &gpus, &result), "%d processes: %s", size,

@@ -16,12 +16,12 @@ enum { BYTES = 4 << 20, HALF = BYTES / 2 };
 
 TestSuite(window_calls, .timeout = 120 * HARNESS_BUILD_PATIENCE);
 
-extern const char coll_cuda_image[]; /* of the stand-in's kernel, which is then linked */
+extern const int64_t coll_cuda_image[]; /* of the stand-in's kernel, which is then linked */
 
 static int gpus; /* that ranks share */
 
 static void begin(void) {
-  cr_assert(coll_cuda_image[0] != '\0');
+  cr_assert(coll_cuda_image[0] != 0);
   gpu_setting("COLL_STANDIN_GPUS", "4");
   gpu_setting("COLL_STANDIN_DELAY_US", "50");
 }

@@ -17,6 +17,8 @@
 #ifndef DEVICE_CUDA_CALL_H
 #define DEVICE_CUDA_CALL_H
 
+#include <coll.h>
+
 #include "device/cuda/arena.h"
 #include "device/cuda/program.h"
 
@@ -41,6 +43,30 @@ typedef enum gpu_protocol {
   GPU_PROTOCOL_LL128, /* lines that carry flags (ll128.h) */
   GPU_PROTOCOL_COUNT
 } gpu_protocol_t;
+
+/* What kernels for CUDA devices are compiled for, beside a dtype (kernel.cu): one for all would
+ * have the registers and the stack of the one that needs most, and be too large for the caches of
+ * instructions. */
+typedef enum gpu_ops {
+  GPU_OPS_SUM,
+  GPU_OPS_OTHER, /* all but SUM */
+  GPU_OPS_COUNT
+} gpu_ops_t;
+
+/* Of the names of kernels. */
+static inline const char *gpu_ops_name(gpu_ops_t ops) {
+  return ops == GPU_OPS_SUM ? "sum" : "other";
+}
+
+/* Of a call: a constant in kernels for CUDA devices. */
+GPU_FUNCTION gpu_ops_t gpu_ops_of(int op) {
+#ifdef GPU_OPS
+  (void)op;
+  return GPU_OPS;
+#else
+  return op == COLL_SUM ? GPU_OPS_SUM : GPU_OPS_OTHER;
+#endif
+}
 
 typedef struct gpu_call {
   const gpu_rank_t *rank;

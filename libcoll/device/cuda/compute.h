@@ -6,6 +6,7 @@
 #ifndef DEVICE_CUDA_COMPUTE_H
 #define DEVICE_CUDA_COMPUTE_H
 
+#include "device/cuda/dtypes.h"
 #include "device/cuda/element.h"
 #include "device/cuda/run.h"
 
@@ -90,50 +91,85 @@ GPU_FUNCTION bool gpu_equally_aligned(const char *dst, const char *const sources
   return apart % GPU_VECTOR_BYTES == 0;
 }
 
-/* Defines the loops of a type. `width` is 1, or the elements of a vector: a constant wherever these
- * functions are inlined. */
+/* Defines the loops of a type. What a thread computes at once is a pack: a vector of elements in
+ * the type's wide type, or half a vector, as 16 elements of a byte would take too many registers.
+ * `width` is 1, or the elements of a pack: a constant wherever these functions are inlined. */
 #define GPU_LOOPS(prefix)                                                                         \
-  enum { prefix##_width = GPU_VECTOR_BYTES / sizeof(prefix##_element_t) };                        \
+  enum {                                                                                          \
+    prefix##_width = sizeof(prefix##_element_t) == 1 ? 8 : 16 / sizeof(prefix##_element_t),       \
+    prefix##_pack_bytes = prefix##_width * sizeof(prefix##_element_t),                            \
+    prefix##_packs = GPU_VECTOR_BYTES / prefix##_pack_bytes                                       \
+  };                                                                                              \
   typedef struct prefix##_pack {                                                                  \
     prefix##_wide_t at[prefix##_width];                                                           \
   } prefix##_pack_t;                                                                              \
                                                                                                   \
-  GPU_FUNCTION prefix##_pack_t prefix##_unpack(gpu_vector_t vector, int width) {                  \
-    prefix##_pack_t pack = {{0}};                                                                 \
-    prefix##_element_t elements[prefix##_width];                                                  \
-    memcpy(elements, &vector, sizeof elements);                                                   \
-    for (int i = 0; i < width; i++) pack.at[i] = prefix##_decode(elements[i]);                    \
+  GPU_FUNCTION prefix##_pack_t prefix##_unpack(const prefix##_element_t elements[]) {             \
+    prefix##_pack_t pack;                                                                         \
+    for (int i = 0; i < prefix##_width; i++) pack.at[i] = prefix##_decode(elements[i]);           \
     return pack;                                                                                  \
   }                                                                                               \
                                                                                                   \
+  GPU_FUNCTION void prefix##_pack(prefix##_element_t elements[], const prefix##_pack_t *pack) {   \
+    for (int i = 0; i < prefix##_width; i++) {                                                    \
+      elements[i] = prefix##_encode(prefix##_result(pack->at[i]));                                \
+    }                                                                                             \
+  }                                                                                               \
+                                                                                                  \
   GPU_FUNCTION prefix##_pack_t prefix##_load(const char *from, int width) {                       \
+    prefix##_element_t elements[prefix##_width];                                                  \
     prefix##_pack_t pack = {{0}};                                                                 \
     if (width == 1) {                                                                             \
       pack.at[0] = prefix##_decode(GPU_LOAD(prefix##_element_t, from));                           \
       return pack;                                                                                \
     }                                                                                             \
-    return prefix##_unpack(gpu_vector_load(from), width);                                         \
+    if (prefix##_packs == 1) {                                                                    \
+      gpu_vector_t vector = gpu_vector_load(from);                                                \
+      memcpy(elements, &vector, sizeof elements);                                                 \
+    } else {                                                                                      \
+      uint64_t half = GPU_LOAD(uint64_t, from);                                                   \
+      memcpy(elements, &half, sizeof elements);                                                   \
+    }                                                                                             \
+    return prefix##_unpack(elements);                                                             \
   }                                                                                               \
                                                                                                   \
   GPU_FUNCTION void prefix##_store(char *to, const prefix##_pack_t *pack, int width) {            \
+    prefix##_element_t elements[prefix##_width];                                                  \
     if (width == 1) {                                                                             \
       GPU_STORE(prefix##_element_t, to, prefix##_encode(prefix##_result(pack->at[0])));           \
       return;                                                                                     \
     }                                                                                             \
-    prefix##_element_t elements[prefix##_width];                                                  \
-    gpu_vector_t vector;                                                                          \
-    for (int i = 0; i < width; i++) elements[i] = prefix##_encode(prefix##_result(pack->at[i]));  \
-    memcpy(&vector, elements, sizeof vector);                                                     \
-    gpu_vector_store(to, vector);                                                                 \
+    prefix##_pack(elements, pack);                                                                \
+    if (prefix##_packs == 1) {                                                                    \
+      gpu_vector_t vector;                                                                        \
+      memcpy(&vector, elements, sizeof elements);                                                 \
+      gpu_vector_store(to, vector);                                                               \
+    } else {                                                                                      \
+      uint64_t half;                                                                              \
+      memcpy(&half, elements, sizeof elements);                                                   \
+      GPU_STORE(uint64_t, to, half);                                                              \
+    }                                                                                             \
   }                                                                                               \
-                                                                                                  \
-  GPU_FUNCTION prefix##_pack_t prefix##_both(int op, const prefix##_pack_t *a,                    \
+  GPU_FUNCTION prefix##_pack_t prefix##_each(int op, const prefix##_pack_t *a,                    \
                                              const prefix##_pack_t *b, int width) {               \
     prefix##_pack_t pack = {{0}};                                                                 \
     for (int i = 0; i < width; i++) pack.at[i] = prefix##_combine(op, a->at[i], b->at[i]);        \
     return pack;                                                                                  \
   }                                                                                               \
                                                                                                   \
+  /* The operation is a constant of each loop. */                                                 \
+  GPU_FUNCTION prefix##_pack_t prefix##_both(int op, const prefix##_pack_t *a,                    \
+                                             const prefix##_pack_t *b, int width) {               \
+    switch (prefix##_averages && op >= COLL_BAND ? COLL_SUM : op) { /* floats have no bits */     \
+      case COLL_PROD: return prefix##_each(COLL_PROD, a, b, width);                               \
+      case COLL_MAX: return prefix##_each(COLL_MAX, a, b, width);                                 \
+      case COLL_MIN: return prefix##_each(COLL_MIN, a, b, width);                                 \
+      case COLL_BAND: return prefix##_each(COLL_BAND, a, b, width);                               \
+      case COLL_BOR: return prefix##_each(COLL_BOR, a, b, width);                                 \
+      case COLL_BXOR: return prefix##_each(COLL_BXOR, a, b, width);                               \
+      default: return prefix##_each(COLL_SUM, a, b, width);                                       \
+    }                                                                                             \
+  }                                                                                               \
   /* What an operand adds to a reduction: itself; to an average, itself times `weight`. */        \
   GPU_FUNCTION void prefix##_weigh(int op, prefix##_pack_t *pack, prefix##_wide_t weight,         \
                                    int width) {                                                   \
@@ -148,15 +184,11 @@ GPU_FUNCTION bool gpu_equally_aligned(const char *dst, const char *const sources
     return pack;                                                                                  \
   }                                                                                               \
                                                                                                   \
-  /* Stores the result over `count` operands. */                                                  \
-  GPU_FUNCTION void prefix##_finish(int op, char *to, prefix##_pack_t *pack, int count,           \
-                                    int width) {                                                  \
-    if (op == COLL_AVG && prefix##_averages) {                                                    \
-      for (int i = 0; i < width; i++) pack->at[i] = prefix##_divide(pack->at[i], count);          \
-    }                                                                                             \
-    prefix##_store(to, pack, width);                                                              \
+  /* Of the result over `count` operands: its average, if that is asked for. */                   \
+  GPU_FUNCTION void prefix##_average(int op, prefix##_pack_t *pack, int count, int width) {       \
+    bool divides = op == COLL_AVG && prefix##_averages;                                           \
+    for (int i = 0; divides && i < width; i++) pack->at[i] = prefix##_divide(pack->at[i], count); \
   }                                                                                               \
-                                                                                                  \
   /* The canonical expression of 1 to 4 operands. */                                              \
   GPU_FUNCTION prefix##_pack_t prefix##_few(int op, const char *const from[], int count,          \
                                             size_t at, prefix##_wide_t weight, int width) {       \
@@ -201,79 +233,93 @@ GPU_FUNCTION bool gpu_equally_aligned(const char *dst, const char *const sources
     return pack;                                                                                  \
   }                                                                                               \
                                                                                                   \
-  /* Two operands, several vectors at once. Returns the thread's first vector that is left. */    \
+  GPU_FUNCTION gpu_vector_t prefix##_pair(int op, gpu_vector_t left, gpu_vector_t right,          \
+                                          prefix##_wide_t weight) {                               \
+    prefix##_element_t a[prefix##_packs * prefix##_width], b[prefix##_packs * prefix##_width];    \
+    memcpy(a, &left, sizeof a);                                                                   \
+    memcpy(b, &right, sizeof b);                                                                  \
+    for (int i = 0; i < prefix##_packs; i++) {                                                    \
+      prefix##_pack_t one = prefix##_unpack(a + i * prefix##_width);                              \
+      prefix##_pack_t other = prefix##_unpack(b + i * prefix##_width);                            \
+      prefix##_weigh(op, &one, weight, prefix##_width);                                           \
+      prefix##_weigh(op, &other, weight, prefix##_width);                                         \
+      one = prefix##_both(op, &one, &other, prefix##_width);                                      \
+      prefix##_average(op, &one, 2, prefix##_width);                                              \
+      prefix##_pack(a + i * prefix##_width, &one);                                                \
+    }                                                                                             \
+    memcpy(&left, a, sizeof a);                                                                   \
+    return left;                                                                                  \
+  }                                                                                               \
+  /* Two operands, `many` vectors at once. Returns the thread's first vector that is left. */     \
   GPU_FUNCTION size_t prefix##_pairs(int op, char *dst, const char *const from[], size_t start,   \
-                                     size_t steps, prefix##_wide_t weight) {                      \
+                                     size_t steps, prefix##_wide_t weight, int many) {            \
     const size_t apart = gpu_threads() * (size_t)GPU_VECTOR_BYTES;                                \
     const char *a = from[0] + start, *b = from[1] + start;                                        \
     size_t i = gpu_thread();                                                                      \
-    for (; i + (GPU_PAIRS_UNROLLED - 1) * gpu_threads() < steps;                                  \
-         i += GPU_PAIRS_UNROLLED * gpu_threads()) {                                               \
+    for (; i + (size_t)(many - 1) * gpu_threads() < steps; i += (size_t)many * gpu_threads()) {   \
       gpu_vector_t left[GPU_PAIRS_UNROLLED], right[GPU_PAIRS_UNROLLED];                           \
       size_t at = i * GPU_VECTOR_BYTES;                                                           \
-      for (int k = 0; k < GPU_PAIRS_UNROLLED; k++) {                                              \
+      for (int k = 0; k < many; k++) {                                                            \
         left[k] = gpu_vector_load(a + at + (size_t)k * apart);                                    \
         right[k] = gpu_vector_load(b + at + (size_t)k * apart);                                   \
       }                                                                                           \
-      for (int k = 0; k < GPU_PAIRS_UNROLLED; k++) {                                              \
-        prefix##_pack_t one = prefix##_unpack(left[k], prefix##_width);                           \
-        prefix##_pack_t other = prefix##_unpack(right[k], prefix##_width);                        \
-        prefix##_weigh(op, &one, weight, prefix##_width);                                         \
-        prefix##_weigh(op, &other, weight, prefix##_width);                                       \
-        one = prefix##_both(op, &one, &other, prefix##_width);                                    \
-        prefix##_finish(op, dst + start + at + (size_t)k * apart, &one, 2, prefix##_width);       \
+      for (int k = 0; k < many; k++) {                                                            \
+        left[k] = prefix##_pair(op, left[k], right[k], weight);                                   \
+        gpu_vector_store(dst + start + at + (size_t)k * apart, left[k]);                          \
       }                                                                                           \
     }                                                                                             \
     return i;                                                                                     \
   }                                                                                               \
+  GPU_FUNCTION void prefix##_fold_one(int op, char *dst, const char *const from[], int count,     \
+                                      size_t at, prefix##_wide_t weight, int width) {             \
+    prefix##_pack_t pack = count <= 4 ? prefix##_few(op, from, count, at, weight, width)          \
+                                      : prefix##_tree(op, from, count, at, weight, width);        \
+    prefix##_average(op, &pack, count, width);                                                    \
+    prefix##_store(dst + at, &pack, width);                                                       \
+  }                                                                                               \
                                                                                                   \
-  /* `steps` packs from byte `start` of all operands on. */                                       \
+  /* `steps` vectors, or elements if width is 1, from byte `start` of all operands on; of two     \
+   * operands `many` vectors at once. */                                                          \
   GPU_FUNCTION void prefix##_fold(int op, char *dst, const char *const from[], int count,         \
-                                  size_t start, size_t steps, int width) {                        \
+                                  size_t start, size_t steps, int width, int many) {              \
     const prefix##_wide_t weight = prefix##_weight(count);                                        \
+    const size_t bytes = width > 1 ? (size_t)GPU_VECTOR_BYTES : sizeof(prefix##_element_t);       \
     size_t i = gpu_thread();                                                                      \
-    if (width > 1 && count == 2) i = prefix##_pairs(op, dst, from, start, steps, weight);         \
+    if (width > 1 && count == 2) i = prefix##_pairs(op, dst, from, start, steps, weight, many);   \
     for (; i < steps; i += gpu_threads()) {                                                       \
-      size_t at = start + i * (size_t)width * sizeof(prefix##_element_t);                         \
-      prefix##_pack_t pack = count <= 4 ? prefix##_few(op, from, count, at, weight, width)        \
-                                        : prefix##_tree(op, from, count, at, weight, width);      \
-      prefix##_finish(op, dst + at, &pack, count, width);                                         \
+      for (size_t at = 0; at < bytes; at += (size_t)width * sizeof(prefix##_element_t)) {         \
+        prefix##_fold_one(op, dst, from, count, start + i * bytes + at, weight, width);           \
+      }                                                                                           \
     }                                                                                             \
   }                                                                                               \
                                                                                                   \
-  /* The middle in vectors, where it can be. The operation is a constant of each loop. */         \
+  /* The middle in vectors, where it can be. Other operations than SUM are no constants of their  \
+   * loops, and need more registers for a vector. */                                              \
   GPU_FUNCTION void prefix##_vectors(int op, char *dst, const char *const from[], int count,      \
                                      size_t start, size_t steps) {                                \
-    switch (op) {                                                                                 \
-      case COLL_PROD:                                                                             \
-        prefix##_fold(COLL_PROD, dst, from, count, start, steps, prefix##_width);                 \
-        return;                                                                                   \
-      case COLL_MAX:                                                                              \
-        prefix##_fold(COLL_MAX, dst, from, count, start, steps, prefix##_width);                  \
-        return;                                                                                   \
-      case COLL_MIN:                                                                              \
-        prefix##_fold(COLL_MIN, dst, from, count, start, steps, prefix##_width);                  \
-        return;                                                                                   \
-      case COLL_SUM:                                                                              \
-        prefix##_fold(COLL_SUM, dst, from, count, start, steps, prefix##_width);                  \
-        return;                                                                                   \
-      case COLL_AVG:                                                                              \
-        prefix##_fold(prefix##_averages ? COLL_AVG : COLL_SUM, dst, from, count, start, steps,    \
-                      prefix##_width);                                                            \
-        return;                                                                                   \
-      default: prefix##_fold(op, dst, from, count, start, steps, prefix##_width); return;         \
-    }                                                                                             \
+    enum { MANY = GPU_PAIRS_UNROLLED / prefix##_packs };                                          \
+    int many = op == COLL_SUM ? MANY : prefix##_averages ? 1 : MANY / 2;                          \
+    prefix##_fold(op, dst, from, count, start, steps, prefix##_width, many);                      \
   }                                                                                               \
-                                                                                                  \
-  GPU_LONG_FUNCTION void prefix##_reduce(int op, char *dst, const char *const from[], int count,  \
-                                         size_t elements) {                                       \
+  GPU_FUNCTION void prefix##_reduce(int op, char *dst, const char *const from[], int count,       \
+                                    size_t elements) {                                            \
     const size_t size = sizeof(prefix##_element_t), bytes = elements * size;                      \
     bool aligned = gpu_equally_aligned(dst, from, count);                                         \
     size_t head = aligned ? gpu_to_multiple(dst, GPU_VECTOR_BYTES, bytes) : bytes;                \
     size_t vectors = (bytes - head) / GPU_VECTOR_BYTES, done = head + vectors * GPU_VECTOR_BYTES; \
-    prefix##_fold(op, dst, from, count, 0, head / size, 1);                                       \
+    prefix##_fold(op, dst, from, count, 0, head / size, 1, 1);                                    \
     prefix##_vectors(op, dst, from, count, head, vectors);                                        \
-    prefix##_fold(op, dst, from, count, done, (bytes - done) / size, 1);                          \
+    prefix##_fold(op, dst, from, count, done, (bytes - done) / size, 1, 1);                       \
+  }                                                                                               \
+                                                                                                  \
+  GPU_LONG_FUNCTION void prefix##_sum(char *dst, const char *const from[], int count,             \
+                                      size_t elements) {                                          \
+    prefix##_reduce(COLL_SUM, dst, from, count, elements);                                        \
+  }                                                                                               \
+                                                                                                  \
+  GPU_LONG_FUNCTION void prefix##_other(int op, char *dst, const char *const from[], int count,   \
+                                        size_t elements) {                                        \
+    if (op != COLL_SUM) prefix##_reduce(op, dst, from, count, elements);                          \
   }                                                                                               \
                                                                                                   \
   GPU_LONG_FUNCTION void prefix##_scale_all(char *dst, const char *src, size_t elements,          \
@@ -296,22 +342,17 @@ GPU_FUNCTION bool gpu_equally_aligned(const char *dst, const char *const sources
     }                                                                                             \
   }
 
-GPU_LOOPS(gpu_int8)
-GPU_LOOPS(gpu_uint8)
-GPU_LOOPS(gpu_int16)
-GPU_LOOPS(gpu_uint16)
-GPU_LOOPS(gpu_int32)
-GPU_LOOPS(gpu_uint32)
-GPU_LOOPS(gpu_int64)
-GPU_LOOPS(gpu_uint64)
-GPU_LOOPS(gpu_float32)
-GPU_LOOPS(gpu_float64)
-GPU_LOOPS(gpu_float16)
-GPU_LOOPS(gpu_bfloat16)
-GPU_LOOPS(gpu_float8_e4m3)
-GPU_LOOPS(gpu_float8_e5m2)
-
-#define GPU_EACH_DTYPE(dtype, function, ...)                               \
+/* Calls a function of the dtype; kernels for CUDA devices have one dtype each. */
+#define GPU_LOOPS_OF(dtype, number) GPU_LOOPS(gpu_##dtype)
+#ifdef GPU_DTYPE
+#define GPU_LOOPS_OF_ONE(dtype) GPU_LOOPS_OF(dtype, )
+GPU_LOOPS_OF_ONE(GPU_DTYPE)
+#define GPU_CALL(dtype, function, ...) gpu_##dtype##_##function(__VA_ARGS__);
+#define GPU_CALL_ONE(dtype, ...) GPU_CALL(dtype, __VA_ARGS__)
+#define GPU_OF_DTYPE(dtype, ...) GPU_CALL_ONE(GPU_DTYPE, __VA_ARGS__)
+#else
+GPU_DTYPES(GPU_LOOPS_OF)
+#define GPU_OF_DTYPE(dtype, function, ...)                                 \
   switch (dtype) {                                                         \
     case COLL_INT8: gpu_int8_##function(__VA_ARGS__); break;               \
     case COLL_UINT8: gpu_uint8_##function(__VA_ARGS__); break;             \
@@ -329,6 +370,7 @@ GPU_LOOPS(gpu_float8_e5m2)
     case COLL_FLOAT8_E5M2: gpu_float8_e5m2_##function(__VA_ARGS__); break; \
     default: break;                                                        \
   }
+#endif
 
 /* dst = the canonical expression (plan.h) over 1 to GPU_OPERANDS_MAX sources; AVG averages floats.
  * dst may equal any source, and does not overlap one otherwise. */
@@ -336,19 +378,21 @@ GPU_FUNCTION void gpu_reduce(int dtype, int op, char *dst, const char *const sou
                              size_t elements, size_t element_bytes) {
   if (count == 1) {
     gpu_copy(dst, sources[0], elements * element_bytes);
-    return;
+  } else if (gpu_ops_of(op) == GPU_OPS_SUM) {
+    GPU_OF_DTYPE(dtype, sum, dst, sources, count, elements)
+  } else {
+    GPU_OF_DTYPE(dtype, other, op, dst, sources, count, elements)
   }
-  GPU_EACH_DTYPE(dtype, reduce, op, dst, sources, count, elements)
 }
 
 /* dst = *scalar * src, where scalar is of type dtype. dst may equal src. */
 GPU_FUNCTION void gpu_scale(int dtype, char *dst, const char *src, size_t elements,
                             const uint64_t *scalar){
-    GPU_EACH_DTYPE(dtype, scale_all, dst, src, elements, scalar)}
+    GPU_OF_DTYPE(dtype, scale_all, dst, src, elements, scalar)}
 
 /* Turns sums of `operands` operands into averages, as divide of device/ops.h. */
 GPU_FUNCTION void gpu_divide(int dtype, char *buffer, size_t elements, int operands) {
-  GPU_EACH_DTYPE(dtype, divide_all, buffer, elements, operands)
+  GPU_OF_DTYPE(dtype, divide_all, buffer, elements, operands)
 }
 
 #endif

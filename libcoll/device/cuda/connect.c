@@ -104,7 +104,7 @@ static coll_status_t claim_blocks(cuda_end_t *end, const cuda_record_t records[]
   uint32_t groups = 2 * (uint32_t)end->size - 1; /* a block for each direction of all peers */
   cuda_resident_ask_t ask = {.gpu = &end->gpu,
                              .device = end->device,
-                             .each = (uint32_t)end->blocks_each,
+                             .each = (uint32_t)end->code->blocks_each,
                              .plans = channels,
                              .groups = groups <= 2 * channels ? groups : channels,
                              .most = channels * (uint32_t)end->room.slices,
@@ -118,7 +118,8 @@ static coll_status_t claim_blocks(cuda_end_t *end, const cuda_record_t records[]
   }
   end->sharing = (int)ask.ranks;
   uint32_t own, all = resident_blocks(end->size, records);
-  ask.resident = (uint32_t)end->multiprocessors * (uint32_t)end->blocks_each * ask.ranks / sharing;
+  ask.resident =
+      (uint32_t)end->multiprocessors * (uint32_t)end->code->blocks_each * ask.ranks / sharing;
   COLL_TRY(cuda_resident_take(&ask, &end->claim, &own));
   end->offer.blocks = own < all ? own : all;
   return COLL_OK;

@@ -14,9 +14,8 @@
 #define DEVICE_CUDA_COPY_H
 
 #include "device/cuda/bind.h"
+#include "device/cuda/code.h"
 #include "device/cuda/driver.h"
-
-#define CUDA_COPY_KERNEL "gpu_compute_kernel" /* compute_kernel.h */
 
 typedef struct cuda_copy cuda_copy_t;
 
@@ -25,7 +24,7 @@ typedef struct cuda_copy_config {
   int lanes;           /* that a program may have */
   gpu_room_t room;     /* of one slice; the same on all ranks */
   char *const *arenas; /* [room.size], zeroed, as the device addresses them; the array is copied */
-  cuda_function_t kernel; /* CUDA_COPY_KERNEL */
+  const cuda_code_t *code;
   /* Words of 64 bits as the device addresses them, which streams set to the number of calls that
    * have begun, and ended; 0: none. */
   cuda_ptr_t begun, ended;

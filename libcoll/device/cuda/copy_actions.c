@@ -100,9 +100,10 @@ static coll_status_t compute(copy_lane_t *lane, gpu_compute_t *work) {
   if (work->elements == 0) return COLL_OK;
   if (blocks > GPU_COMPUTE_BLOCKS_MAX) blocks = GPU_COMPUTE_BLOCKS_MAX;
   void *arguments[] = {work};
+  cuda_function_t kernel = lane->copy->config.code->compute[work->dtype][gpu_ops_of(work->op)];
   lane->queue->operations++;
-  return COPY_CALL(lane->copy, cuLaunchKernel, lane->copy->config.kernel, (unsigned)blocks, 1, 1,
-                   GPU_THREADS_MAX, 1, 1, 0, lane->queue->stream, arguments, NULL);
+  return COPY_CALL(lane->copy, cuLaunchKernel, kernel, (unsigned)blocks, 1, 1, GPU_THREADS_MAX, 1,
+                   1, 0, lane->queue->stream, arguments, NULL);
 }
 
 static coll_status_t reduce_pieces(copy_lane_t *lane, const gpu_action_t *action) {

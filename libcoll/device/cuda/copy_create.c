@@ -92,8 +92,9 @@ static coll_status_t copy_to_peer(const cuda_copy_t *copy, int peer) {
 static coll_status_t launch_kernel(const cuda_copy_t *copy) {
   gpu_compute_t work = {.kind = GPU_COMPUTE_SCALE, .dtype = COLL_UINT8, .element_bytes = 1};
   void *arguments[] = {&work};
-  return COPY_CALL(copy, cuLaunchKernel, copy->config.kernel, GPU_COMPUTE_BLOCKS_MAX, 1, 1,
-                   GPU_THREADS_MAX, 1, 1, 0, copy->queues[0].stream, arguments, NULL);
+  cuda_function_t kernel = copy->config.code->compute[work.dtype][gpu_ops_of(work.op)];
+  return COPY_CALL(copy, cuLaunchKernel, kernel, GPU_COMPUTE_BLOCKS_MAX, 1, 1, GPU_THREADS_MAX, 1,
+                   1, 0, copy->queues[0].stream, arguments, NULL);
 }
 
 /* The driver may load code and allocate memory for a first launch, and wait for the GPU to do so.

@@ -24,41 +24,41 @@
 #define AVERAGE_FUNCTION GPU_FUNCTION
 #include "device/average.h"
 
-/* word_t: unsigned and no narrower than int, so that sums and products wrap. ratio_t holds every
- * value of the type and of the divisor. */
-#define GPU_INTEGER(prefix, element_t, word_t, ratio_t)                       \
-  typedef element_t prefix##_wide_t;                                          \
-  typedef element_t prefix##_element_t;                                       \
-  GPU_FUNCTION element_t prefix##_decode(element_t a) {                       \
-    return a;                                                                 \
-  }                                                                           \
-  GPU_FUNCTION element_t prefix##_encode(element_t a) {                       \
-    return a;                                                                 \
-  }                                                                           \
-  GPU_FUNCTION element_t prefix##_result(element_t a) {                       \
-    return a;                                                                 \
-  }                                                                           \
-  GPU_FUNCTION element_t prefix##_combine(int op, element_t a, element_t b) { \
-    switch (op) {                                                             \
-      case COLL_PROD: return (element_t)((word_t)a * (word_t)b);              \
-      case COLL_MAX: return a > b ? a : b;                                    \
-      case COLL_MIN: return a < b ? a : b;                                    \
-      case COLL_BAND: return (element_t)((word_t)a & (word_t)b);              \
-      case COLL_BOR: return (element_t)((word_t)a | (word_t)b);               \
-      case COLL_BXOR: return (element_t)((word_t)a ^ (word_t)b);              \
-      default: return (element_t)((word_t)a + (word_t)b);                     \
-    }                                                                         \
-  }                                                                           \
-  GPU_FUNCTION element_t prefix##_scale(element_t scalar, element_t a) {      \
-    return (element_t)((word_t)scalar * (word_t)a);                           \
-  }                                                                           \
-  GPU_FUNCTION element_t prefix##_divide(element_t a, int operands) {         \
-    return (element_t)((ratio_t)a / (ratio_t)operands);                       \
-  }                                                                           \
-  GPU_FUNCTION element_t prefix##_weight(int operands) {                      \
-    (void)operands;                                                           \
-    return 1;                                                                 \
-  }                                                                           \
+/* wide_t is no narrower than int. Of sums and products it may have more bits than the element
+ * keeps, as these depend on them in no way. word_t: the same without a sign, so that they wrap. */
+#define GPU_INTEGER(prefix, element_t, wide_t, word_t)               \
+  typedef wide_t prefix##_wide_t;                                    \
+  typedef element_t prefix##_element_t;                              \
+  GPU_FUNCTION wide_t prefix##_decode(element_t a) {                 \
+    return a;                                                        \
+  }                                                                  \
+  GPU_FUNCTION element_t prefix##_encode(wide_t a) {                 \
+    return (element_t)a;                                             \
+  }                                                                  \
+  GPU_FUNCTION wide_t prefix##_result(wide_t a) {                    \
+    return a;                                                        \
+  }                                                                  \
+  GPU_FUNCTION wide_t prefix##_combine(int op, wide_t a, wide_t b) { \
+    switch (op) {                                                    \
+      case COLL_PROD: return (wide_t)((word_t)a * (word_t)b);        \
+      case COLL_MAX: return a > b ? a : b;                           \
+      case COLL_MIN: return a < b ? a : b;                           \
+      case COLL_BAND: return a & b;                                  \
+      case COLL_BOR: return a | b;                                   \
+      case COLL_BXOR: return a ^ b;                                  \
+      default: return (wide_t)((word_t)a + (word_t)b);               \
+    }                                                                \
+  }                                                                  \
+  GPU_FUNCTION wide_t prefix##_scale(wide_t scalar, wide_t a) {      \
+    return (wide_t)((word_t)scalar * (word_t)a);                     \
+  }                                                                  \
+  GPU_FUNCTION wide_t prefix##_divide(wide_t a, int operands) {      \
+    return a / (wide_t)operands;                                     \
+  }                                                                  \
+  GPU_FUNCTION wide_t prefix##_weight(int operands) {                \
+    (void)operands;                                                  \
+    return 1;                                                        \
+  }                                                                  \
   enum { prefix##_averages = false };
 
 /* Of two equal zeros MAX and MIN return the right operand; of a NaN and a number, the NaN. */
@@ -109,13 +109,13 @@
     return (storage_t)format##_encode(a);                   \
   }
 
-GPU_INTEGER(gpu_int8, int8_t, uint32_t, int)
-GPU_INTEGER(gpu_uint8, uint8_t, uint32_t, int)
-GPU_INTEGER(gpu_int16, int16_t, uint32_t, int)
-GPU_INTEGER(gpu_uint16, uint16_t, uint32_t, int)
-GPU_INTEGER(gpu_int32, int32_t, uint32_t, int32_t)
+GPU_INTEGER(gpu_int8, int8_t, int32_t, uint32_t)
+GPU_INTEGER(gpu_uint8, uint8_t, uint32_t, uint32_t)
+GPU_INTEGER(gpu_int16, int16_t, int32_t, uint32_t)
+GPU_INTEGER(gpu_uint16, uint16_t, uint32_t, uint32_t)
+GPU_INTEGER(gpu_int32, int32_t, int32_t, uint32_t)
 GPU_INTEGER(gpu_uint32, uint32_t, uint32_t, uint32_t)
-GPU_INTEGER(gpu_int64, int64_t, uint64_t, int64_t)
+GPU_INTEGER(gpu_int64, int64_t, int64_t, uint64_t)
 GPU_INTEGER(gpu_uint64, uint64_t, uint64_t, uint64_t)
 GPU_FLOAT(gpu_float32, float, uint32_t, 0x7fc00000u)
 GPU_FLOAT(gpu_float64, double, uint64_t, 0x7ff8000000000000u)

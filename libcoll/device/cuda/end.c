@@ -26,9 +26,7 @@ void cuda_end_leave(const cuda_end_t *end, cuda_capture_mode_t mode) {
 
 /* ---- creation --------------------------------------------------------------------------------*/
 
-/* With the number of blocks that a multiprocessor takes, for which the driver must have loaded the
- * code, also where it is set to load lazily. */
-static coll_status_t load_kernel(cuda_end_t *end) {
+static coll_status_t load_kernels(cuda_end_t *end) {
   COLL_TRY(CUDA_END_CALL(end, cuDeviceGetAttribute, &end->multiprocessors,
                          CUDA_ATTRIBUTE_MULTIPROCESSOR_COUNT, end->device));
   COLL_TRY(CUDA_END_CALL(end, cuDeviceGetUuid, &end->gpu, end->device));
@@ -36,10 +34,7 @@ static coll_status_t load_kernel(cuda_end_t *end) {
       CUDA_RESULT_OK) {
     end->mps = 0; /* the driver is too old to tell */
   }
-  COLL_TRY(CUDA_END_CALL(end, cuModuleLoadData, &end->module, cuda_image()));
-  COLL_TRY(CUDA_END_CALL(end, cuModuleGetFunction, &end->kernel, end->module, CUDA_KERNEL_NAME));
-  return CUDA_END_CALL(end, cuOccupancyMaxActiveBlocksPerMultiprocessor, &end->blocks_each,
-                       end->kernel, GPU_THREADS_MAX, 0);
+  return cuda_code_take(end->driver, end->device, end->context, &end->code);
 }
 
 /* Zeroed memory that the host and the kernel share. */
@@ -91,7 +86,7 @@ static coll_status_t make_arena(cuda_end_t *end) {
 }
 
 static coll_status_t build(cuda_end_t *end) {
-  COLL_TRY(load_kernel(end));
+  COLL_TRY(load_kernels(end));
   COLL_TRY(
       CUDA_END_CALL(end, cuStreamCreateWithPriority, &end->uploads, CUDA_STREAM_NON_BLOCKING, 0));
   COLL_TRY(make_words(end));
@@ -123,7 +118,7 @@ static coll_status_t release(cuda_end_t *end) {
   if (end->words != NULL) (void)end->driver->cuMemFreeHost(end->words);
   if (end->record != NULL) (void)end->driver->cuMemFreeHost(end->record);
   if (end->uploads != NULL) (void)end->driver->cuStreamDestroy(end->uploads);
-  if (end->module != NULL) (void)end->driver->cuModuleUnload(end->module);
+  if (end->code != NULL) cuda_code_release(end->code);
   free(end->imported);
   free(end->local);
   return status;
@@ -147,7 +142,7 @@ coll_status_t cuda_end_create(const cuda_driver_t *driver, const cuda_end_config
                               cuda_end_t **end) {
   cuda_end_t *made;
   cuda_capture_mode_t mode;
-  if (cuda_image() == NULL) {
+  if (cuda_image(COLL_INT8, GPU_OPS_SUM) == NULL) {
     return base_fail(COLL_ERROR_UNSUPPORTED,
                      "this build of libcoll has no kernel for GPUs: configure it with "
                      "-Dcuda=enabled, which needs nvcc");
@@ -187,7 +182,7 @@ void cuda_end_describe(const cuda_end_t *end, cuda_record_t *record) {
                             .arena = (uint64_t)(uintptr_t)end->arena,
                             .arena_bytes = end->arena->memory.bytes,
                             .multiprocessors = end->multiprocessors,
-                            .blocks_each = end->blocks_each,
+                            .blocks_each = end->code->blocks_each,
                             .engine = (int32_t)end->config.engine,
                             .protocols = end->config.protocols,
                             .mps = end->mps};

@@ -114,14 +114,6 @@ static const cuda_executor_t copy_executor = {
 
 /* ---- connection ------------------------------------------------------------------------------*/
 
-/* The driver must have loaded the code, also where it is set to load lazily. */
-static coll_status_t load_kernel(const cuda_end_t *end, cuda_function_t *kernel) {
-  int blocks;
-  COLL_TRY(CUDA_END_CALL(end, cuModuleGetFunction, kernel, end->module, CUDA_COPY_KERNEL));
-  return CUDA_END_CALL(end, cuOccupancyMaxActiveBlocksPerMultiprocessor, &blocks, *kernel,
-                       GPU_THREADS_MAX, 0);
-}
-
 coll_status_t cuda_end_copy_connect(cuda_end_t *end, char *const arenas[]) {
   gpu_room_t room = cuda_end_copy_room(end->size);
   cuda_copy_config_t config = {.device = end->device,
@@ -129,11 +121,11 @@ coll_status_t cuda_end_copy_connect(cuda_end_t *end, char *const arenas[]) {
                                .lanes = lanes_of(end),
                                .room = room,
                                .arenas = arenas,
+                               .code = end->code,
                                .begun = end->record_address + offsetof(gpu_record_t, begun),
                                .ended = end->record_address + offsetof(gpu_record_t, ended),
                                .waits = end->config.waits,
                                .context = end->config.context};
-  COLL_TRY(load_kernel(end, &config.kernel));
   COLL_TRY(cuda_copy_create(end->driver, &config, &end->copy));
   end->room = room;
   end->executor = &copy_executor;

@@ -7,6 +7,7 @@
 
 #include "device/cuda/arena.h"
 #include "device/cuda/bind.h"
+#include "device/cuda/code.h"
 #include "device/cuda/copy.h"
 #include "device/cuda/end.h"
 #include "device/cuda/memory.h"
@@ -95,11 +96,10 @@ struct cuda_end {
   int rank, size, device;
   uint64_t process;
   cuda_context_t context; /* the GPU's primary one, retained */
-  cuda_module_t module;
-  cuda_function_t kernel;
+  const cuda_code_t *code;
   cuda_stream_t uploads; /* waits for no other stream */
   cuda_uuid_t gpu;
-  int multiprocessors, blocks_each, mps;
+  int multiprocessors, mps;
 
   cuda_end_config_t config;
   gpu_room_t room; /* the kernel's, unless cuda_end_connect chooses the copy engines */

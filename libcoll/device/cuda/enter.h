@@ -64,7 +64,7 @@ GPU_LONG_FUNCTION bool gpu_wait_for_arrivals(const gpu_run_t *run, uint64_t numb
 }
 
 /* Lane 0 of a slice. False: the call cannot go on. */
-GPU_FUNCTION bool gpu_enter(const gpu_run_t *run) {
+GPU_LONG_FUNCTION bool gpu_enter(const gpu_run_t *run) {
   uint64_t *own = gpu_arena_own_arrivals(run->room, run->arena, run->slice);
   uint64_t number = *own + 1;
   gpu_tell_arrival(run, number);

@@ -89,21 +89,26 @@ GPU_FUNCTION void gpu_flagged_fill(const gpu_run_t *run, const gpu_message_t *me
   }
 }
 
-GPU_FUNCTION bool gpu_flagged_send(const gpu_run_t *run, const gpu_action_t *action) {
-  gpu_fifo_t *fifo = gpu_own_fifo(run, action);
-  gpu_own_t *own = &fifo->own_flagged[gpu_flagged_kind(run)];
-  const uint64_t *taken = &fifo->flagged_taken[gpu_flagged_kind(run)].count;
+GPU_FUNCTION gpu_own_t *gpu_flagged_own(const gpu_run_t *run, const gpu_action_t *action) {
+  return &gpu_own_fifo(run, action)->own_flagged[gpu_flagged_kind(run)];
+}
+
+GPU_LONG_FUNCTION bool gpu_flagged_send(const gpu_run_t *run, const gpu_action_t *action) {
+  gpu_own_t *own = gpu_flagged_own(run, action);
   uint64_t number = own->sent, digest;
   if (!gpu_message_digest(run, action, &digest)) return true;
-  if (!gpu_wait_slot(run, taken, &own->seen, number, action->peer)) return false;
+  if (!gpu_wait_slot(run, &gpu_own_fifo(run, action)->flagged_taken[gpu_flagged_kind(run)].count,
+                     &own->seen, number, action->peer)) {
+    return false;
+  }
   const gpu_message_t message =
       gpu_flagged_message(run, action, run->program->rank, action->peer, number, digest);
   size_t used = gpu_flagged_put(run, action, &message);
-  if (number % GPU_FLAGGED_PERIOD < (uint64_t)run->room->depth) {
+  if (message.number % GPU_FLAGGED_PERIOD < (uint64_t)run->room->depth) {
     gpu_flagged_fill(run, &message, used);
   }
   gpu_barrier();
-  if (gpu_thread() == 0) own->sent = number + 1;
+  if (gpu_thread() == 0) gpu_flagged_own(run, action)->sent = message.number + 1;
   gpu_barrier();
   return true;
 }
@@ -144,17 +149,16 @@ GPU_FUNCTION bool gpu_flagged_take(const gpu_run_t *run, const gpu_action_t *act
 
 /* The slot is free when all data have been loaded: a thread has its values before the barrier, so
  * the store that follows needs no release. */
-GPU_FUNCTION bool gpu_flagged_recv(const gpu_run_t *run, const gpu_action_t *action) {
-  gpu_fifo_t *fifo = gpu_own_fifo(run, action), *peer = gpu_peer_fifo(run, action);
-  gpu_own_t *own = &fifo->own_flagged[gpu_flagged_kind(run)];
-  uint64_t number = own->taken, digest;
+GPU_LONG_FUNCTION bool gpu_flagged_recv(const gpu_run_t *run, const gpu_action_t *action) {
+  uint64_t number = gpu_flagged_own(run, action)->taken, digest;
   if (!gpu_message_digest(run, action, &digest)) return true;
   const gpu_message_t message =
       gpu_flagged_message(run, action, action->peer, run->program->rank, number, digest);
   if (!gpu_barrier_all(gpu_flagged_take(run, action, &message))) return false;
   if (gpu_thread() == 0) {
-    own->taken = number + 1;
-    gpu_store_relaxed64(&peer->flagged_taken[gpu_flagged_kind(run)].count, number + 1);
+    gpu_fifo_t *peer = gpu_peer_fifo(run, action);
+    gpu_flagged_own(run, action)->taken = message.number + 1;
+    gpu_store_relaxed64(&peer->flagged_taken[gpu_flagged_kind(run)].count, message.number + 1);
   }
   gpu_barrier();
   return true;

@@ -14,12 +14,13 @@
 #include <stdint.h>
 #include <string.h>
 
-#define GPU_THREADS_MAX 384 /* of a block; with more, sums of narrow floats spill registers */
-#define GPU_LINE 128        /* bytes of a cache line */
-#define GPU_VECTOR_BYTES 16 /* widest load and store of a thread */
-#define GPU_LL_BYTES 4      /* of data in a flagged word (ll.h) */
-#define GPU_LL128_BYTES 120 /* of data in a flagged line (ll128.h) */
-#define GPU_LINE_WORDS 16   /* of 8 bytes, of which the last is the line's flag */
+#define GPU_THREADS_MAX 384  /* of a block */
+#define GPU_REGISTERS_MAX 96 /* of a thread */
+#define GPU_LINE 128         /* bytes of a cache line */
+#define GPU_VECTOR_BYTES 16  /* widest load and store of a thread */
+#define GPU_LL_BYTES 4       /* of data in a flagged word (ll.h) */
+#define GPU_LL128_BYTES 120  /* of data in a flagged line (ll128.h) */
+#define GPU_LINE_WORDS 16    /* of 8 bytes, of which the last is the line's flag */
 #define GPU_ABORT_INTERVAL \
   64 /* polls of a flag per look at the abort word, which is in host memory */
 #define GPU_LONG_INTERVAL 1024 /* polls per look at the peer's calls; a multiple of the other */
@@ -28,7 +29,10 @@
 
 #define GPU_FUNCTION static __device__ __forceinline__
 #define GPU_LONG_FUNCTION static __device__ __noinline__
-#define GPU_KERNEL extern "C" __global__ void __launch_bounds__(GPU_THREADS_MAX, 1)
+/* More threads than a kernel is launched with: so many share a multiprocessor's 65,536 registers,
+ * which are given out to four warps at a time. */
+#define GPU_KERNEL \
+  extern "C" __global__ void __launch_bounds__(65536 / GPU_REGISTERS_MAX / 128 * 128, 1)
 #define GPU_ARGUMENT const __grid_constant__
 #define GPU_SHARED(type_t, name, count) __shared__ type_t name[count]
 
@@ -55,6 +59,12 @@ GPU_FUNCTION void gpu_barrier(void) {
 /* The same; returns whether `value` is true in all threads. */
 GPU_FUNCTION bool gpu_barrier_all(bool value) {
   return __syncthreads_and(value) != 0;
+}
+
+/* A value that is the same in all threads of a warp. The compiler does not know of most that they
+ * are, and keeps registers for threads that go other ways. */
+GPU_FUNCTION bool gpu_uniform(bool value) {
+  return __any_sync(0xffffffffu, value) != 0;
 }
 
 /* Flags are in memory that several devices access: system scope. */
@@ -212,6 +222,9 @@ GPU_FUNCTION bool gpu_barrier_all(bool value) {
   if (gpu_virtual.thread == 0) __atomic_store_n(gpu_virtual.all, 1, __ATOMIC_RELAXED);
   gpu_barrier();
   return false;
+}
+GPU_FUNCTION bool gpu_uniform(bool value) {
+  return value;
 }
 GPU_FUNCTION uint64_t gpu_load_acquire(const uint64_t *flag) {
   return __atomic_load_n(flag, __ATOMIC_ACQUIRE);

@@ -1,12 +1,13 @@
 /*
- * The kernel's code for GPUs, which meson compiles where option `cuda` is enabled.
+ * The kernels' code for GPUs, which meson compiles where option `cuda` is enabled.
  */
 #ifndef DEVICE_CUDA_IMAGE_H
 #define DEVICE_CUDA_IMAGE_H
 
-#define CUDA_KERNEL_NAME "gpu_run_kernel"
+#include "device/cuda/call.h"
 
-/* What cuModuleLoadData takes: a fatbin. NULL: this build has none. */
-const void *cuda_image(void);
+/* What cuModuleLoadData takes: a fatbin with the kernels gpu_run_DTYPE_OPS and
+ * gpu_compute_DTYPE_OPS, as in gpu_run_float32_sum. NULL: this build has none. */
+const void *cuda_image(coll_dtype_t dtype, gpu_ops_t ops);
 
 #endif

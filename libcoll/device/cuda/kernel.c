@@ -32,7 +32,7 @@ GPU_FUNCTION void gpu_move_message(const gpu_run_t *run, const gpu_action_t *act
   }
 }
 
-GPU_FUNCTION bool gpu_send(const gpu_run_t *run, const gpu_action_t *action) {
+GPU_LONG_FUNCTION bool gpu_send(const gpu_run_t *run, const gpu_action_t *action) {
   gpu_fifo_t *own = gpu_own_fifo(run, action), *peer = gpu_peer_fifo(run, action);
   uint64_t number = own->own_sent, digest;
   if (!gpu_message_digest(run, action, &digest)) return true;
@@ -45,7 +45,7 @@ GPU_FUNCTION bool gpu_send(const gpu_run_t *run, const gpu_action_t *action) {
   return true;
 }
 
-GPU_FUNCTION bool gpu_recv(const gpu_run_t *run, const gpu_action_t *action) {
+GPU_LONG_FUNCTION bool gpu_recv(const gpu_run_t *run, const gpu_action_t *action) {
   gpu_fifo_t *own = gpu_own_fifo(run, action), *peer = gpu_peer_fifo(run, action);
   uint64_t number = own->own_taken, digest;
   if (!gpu_message_digest(run, action, &digest)) return true;
@@ -71,7 +71,7 @@ GPU_FUNCTION bool gpu_wait_signal(const gpu_run_t *run, const gpu_action_t *acti
   return true;
 }
 
-GPU_FUNCTION void gpu_copy_pieces(const gpu_run_t *run, const gpu_action_t *action) {
+GPU_LONG_FUNCTION void gpu_copy_pieces(const gpu_run_t *run, const gpu_action_t *action) {
   for (int32_t i = 0; i < action->piece_count; i++) {
     const gpu_piece_t *piece = &run->pieces[action->pieces + 2 * (uint32_t)i];
     gpu_range_t dst = gpu_range_of(run, &piece[0]), src = gpu_range_of(run, &piece[1]);
@@ -79,45 +79,36 @@ GPU_FUNCTION void gpu_copy_pieces(const gpu_run_t *run, const gpu_action_t *acti
   }
 }
 
-/* The threads of the block look up one operand each. */
-GPU_FUNCTION void gpu_reduce_pieces(const gpu_run_t *run, const gpu_action_t *action) {
-  size_t sources = (size_t)action->operands - 1;
-  for (int32_t i = 0; i < action->piece_count; i++) {
-    const gpu_piece_t *piece = &run->pieces[action->pieces + (uint32_t)i * action->operands];
-    gpu_range_t dst = gpu_range_of(run, piece);
-    if (dst.bytes == 0) continue;
-    gpu_barrier();
-    GPU_EACH(k, sources) run->operands[k] = gpu_range_of(run, &piece[1 + k]).at;
-    gpu_barrier();
-    gpu_reduce(run->call->dtype, run->call->op, dst.at, run->operands, (int)sources,
-               dst.bytes / run->call->element_bytes, run->call->element_bytes);
+/* Looks up the operands of piece i of a reduction, and returns their bytes: sources, the
+ * destination, and those of the copies that are fused with it, which are the actions behind it.
+ * Each thread of the block looks up one. */
+GPU_LONG_FUNCTION size_t gpu_find_operands(const gpu_run_t *run, const gpu_action_t *action,
+                                           int32_t i) {
+  const gpu_piece_t *piece = &run->pieces[action->pieces + (uint32_t)i * action->operands];
+  size_t sources = (size_t)action->operands - 1, dsts = 1 + (size_t)action->fused;
+  size_t bytes = gpu_range_of(run, piece).bytes;
+  if (bytes == 0) return 0;
+  gpu_barrier();
+  GPU_EACH(k, sources + dsts) {
+    const gpu_piece_t *dst = piece;
+    if (k > sources) dst = &run->pieces[action[k - sources].pieces + 2 * (uint32_t)i];
+    run->operands[k] = gpu_range_of(run, k < sources ? &piece[1 + k] : dst).at;
   }
+  gpu_barrier();
+  return bytes;
 }
 
-/* The copies that are fused with the action are those behind it. The threads of the block look up
- * one operand each. */
-GPU_FUNCTION void gpu_spread_pieces(const gpu_run_t *run, const gpu_action_t *action) {
-  size_t sources = (size_t)action->operands - 1, dsts = 1 + (size_t)action->fused;
+GPU_LONG_FUNCTION void gpu_reduce_pieces(const gpu_run_t *run, const gpu_action_t *action) {
   for (int32_t i = 0; i < action->piece_count; i++) {
-    const gpu_piece_t *piece = &run->pieces[action->pieces + (uint32_t)i * action->operands];
-    size_t bytes = gpu_range_of(run, piece).bytes;
-    if (bytes == 0) continue;
-    gpu_barrier();
-    GPU_EACH(k, sources + dsts) {
-      const gpu_piece_t *dst = piece;
-      if (k > sources) dst = &run->pieces[action[k - sources].pieces + 2 * (uint32_t)i];
-      run->operands[k] = gpu_range_of(run, k < sources ? &piece[1 + k] : dst).at;
+    size_t bytes = gpu_find_operands(run, action, i);
+    if (gpu_uniform(bytes > 0)) {
+      gpu_reduce_to_all(run, action->operands - 1, 1 + action->fused, bytes);
     }
-    gpu_barrier();
-    gpu_reduce_to_all(run->call->dtype, run->call->op, run->operands, (int)sources, (int)dsts,
-                      bytes / run->call->element_bytes, run->call->element_bytes);
   }
 }
 
 GPU_FUNCTION void gpu_compute_pieces(const gpu_run_t *run, const gpu_action_t *action) {
-  if (action->fused > 0) {
-    gpu_spread_pieces(run, action);
-  } else if (action->kind == GPU_COPY) {
+  if (gpu_uniform(action->kind == GPU_COPY && action->fused == 0)) {
     gpu_copy_pieces(run, action);
   } else {
     gpu_reduce_pieces(run, action);
@@ -145,7 +136,7 @@ GPU_FUNCTION bool gpu_act(const gpu_run_t *run, const gpu_action_t *action) {
 /* ---- a call ---------------------------------------------------------------------------------*/
 
 /* Scales this slice of the input, in the window of the pass. */
-GPU_FUNCTION void gpu_scale_input(const gpu_run_t *run) {
+GPU_LONG_FUNCTION void gpu_scale_input(const gpu_run_t *run) {
   const gpu_call_t *call = run->call;
   for (int32_t block = 0; block < run->program->input_blocks; block++) {
     gpu_cut_t window;
@@ -156,7 +147,7 @@ GPU_FUNCTION void gpu_scale_input(const gpu_run_t *run) {
   gpu_barrier();
 }
 
-GPU_FUNCTION void gpu_divide_output(const gpu_run_t *run) {
+GPU_LONG_FUNCTION void gpu_divide_output(const gpu_run_t *run) {
   const gpu_call_t *call = run->call;
   for (int32_t block = 0; block < run->program->output_blocks; block++) {
     gpu_cut_t window;
@@ -168,8 +159,8 @@ GPU_FUNCTION void gpu_divide_output(const gpu_run_t *run) {
 }
 
 /* Lane 0 enters the call and scales the input for all lanes. */
-GPU_FUNCTION bool gpu_prepare_pass(const gpu_run_t *run, uint32_t pass) {
-  bool enters = run->program->enters && pass == 0, scales = run->call->scaled != NULL;
+GPU_LONG_FUNCTION bool gpu_prepare_pass(const gpu_run_t *run) {
+  bool enters = run->program->enters && run->passes == 1, scales = run->call->scaled != NULL;
   if (!enters && !scales) return true;
   if (run->lane != 0) return gpu_wait_for_lane(run, 0, GPU_PREPARED);
   if (enters && !gpu_enter(run)) return false;
@@ -179,7 +170,7 @@ GPU_FUNCTION bool gpu_prepare_pass(const gpu_run_t *run, uint32_t pass) {
 }
 
 /* Ends the pass with the other lanes. Lane 0 divides when they have ended, and ends then. */
-GPU_FUNCTION bool gpu_end_pass(const gpu_run_t *run) {
+GPU_LONG_FUNCTION bool gpu_end_pass(const gpu_run_t *run) {
   uint64_t end = run->program->stride;
   bool divides = run->call->divisor > 1 && run->lane == 0;
   if (run->program->lanes == 1 || run->program->independent) {
@@ -204,17 +195,29 @@ GPU_FUNCTION bool gpu_enter_window(gpu_run_t *run, const gpu_action_t *action) {
   return run->start > 0;
 }
 
-GPU_FUNCTION bool gpu_run_pass(gpu_run_t *run, uint32_t pass) {
-  const uint32_t *ends = gpu_program_lane_ends(run->program);
-  const gpu_action_t *actions = gpu_program_actions(run->program);
-  uint32_t begin = run->lane == 0 ? 0 : ends[run->lane - 1], end = ends[run->lane];
-  if (!gpu_prepare_pass(run, pass)) return false;
-  for (uint32_t i = begin; i < end;) {
-    if (!gpu_act(run, &actions[i])) return false;
-    if (actions[i].watched) gpu_advance(run, GPU_FIRST_STEP + (uint64_t)(i - begin));
-    if (!gpu_enter_window(run, &actions[i])) i += 1 + (uint32_t)actions[i].fused;
-  }
-  return gpu_end_pass(run);
+GPU_FUNCTION uint32_t gpu_lane_begin(const gpu_run_t *run) {
+  return run->lane == 0 ? 0 : gpu_program_lane_ends(run->program)[run->lane - 1];
+}
+
+GPU_FUNCTION uint32_t gpu_lane_end(const gpu_run_t *run) {
+  return gpu_program_lane_ends(run->program)[run->lane];
+}
+
+#define GPU_FAILED_STEP UINT32_MAX
+
+/* Action i of the program, and what follows from it for others. Returns the next one; else
+ * GPU_FAILED_STEP. */
+GPU_FUNCTION uint32_t gpu_step(gpu_run_t *run, uint32_t i) {
+  const gpu_action_t *action = &gpu_program_actions(run->program)[i];
+  if (!gpu_uniform(gpu_act(run, action))) return GPU_FAILED_STEP;
+  if (action->watched) gpu_advance(run, GPU_FIRST_STEP + (uint64_t)(i - gpu_lane_begin(run)));
+  return gpu_enter_window(run, action) ? i : i + 1 + (uint32_t)action->fused;
+}
+
+GPU_FUNCTION bool gpu_run_lane(gpu_run_t *run) {
+  uint32_t i = gpu_lane_begin(run);
+  while (gpu_uniform(i < gpu_lane_end(run))) i = gpu_step(run, i);
+  return gpu_uniform(i != GPU_FAILED_STEP);
 }
 
 /* Keeps the call for peers and for the host. False: a call before it has failed, so it must do
@@ -237,7 +240,7 @@ GPU_FUNCTION bool gpu_begin_call(const gpu_run_t *run) {
 /* The last block of the launch counts the call. Every block has read the counters before. A call
  * that failed has not ended: peers conclude from the count that all messages were sent. Unlike
  * `failures`, `broken` does not change while blocks read it: all of a launch see the same. */
-GPU_FUNCTION void gpu_end_call(const gpu_run_t *run) {
+GPU_LONG_FUNCTION void gpu_end_call(const gpu_run_t *run) {
   const gpu_call_t *call = run->call;
   gpu_counters_t *counters = gpu_arena_counters(run->arena);
   gpu_record_t *record = run->rank->record;
@@ -281,6 +284,7 @@ GPU_FUNCTION void gpu_run_set(gpu_run_t *run, const gpu_call_t *call, gpu_shared
   run->input = call->scaled != NULL ? call->scaled : call->input;
   run->lane = (int32_t)gpu_block() / call->slices;
   run->slice = (int32_t)gpu_block() % call->slices;
+  run->passes = 0;
   const gpu_counters_t *counters = gpu_arena_counters(run->arena);
   run->base = counters->base;
   run->number = counters->collectives;
@@ -297,29 +301,46 @@ GPU_FUNCTION void gpu_run_init(gpu_run_t *run, const gpu_call_t *call, gpu_share
   gpu_barrier();
 }
 
-/* For all threads, none of which is in the pass before any more. */
-GPU_FUNCTION void gpu_start_pass(gpu_run_t *run, uint32_t pass) {
+/* For all threads, none of which is in the pass before any more. False: that was the last one. */
+GPU_LONG_FUNCTION bool gpu_start_pass(gpu_run_t *run) {
   gpu_barrier();
   if (gpu_thread() == 0) {
-    gpu_set_pass(run, pass);
-    if (pass > 0) run->base += run->program->stride;
+    gpu_set_pass(run, run->passes);
+    if (run->passes > 0) run->base += run->program->stride;
+    run->passes++;
   }
   gpu_barrier();
+  return run->passes <= run->call->passes;
 }
 
+/* The call cannot go on. */
+GPU_LONG_FUNCTION void gpu_abandon(const gpu_run_t *run) {
+  if (gpu_thread() == 0) gpu_fail(run, GPU_FAILED_ABORTED, NULL);
+}
+
+/* It returns in several places, as the compiler would keep a register for whether to go on. */
 GPU_FUNCTION void gpu_run_passes(gpu_run_t *run) {
-  bool done = true;
-  for (uint32_t pass = 0; done && pass < run->call->passes; pass++) {
-    gpu_start_pass(run, pass);
-    done = gpu_run_pass(run, pass);
+  while (gpu_uniform(gpu_start_pass(run))) {
+    if (!gpu_uniform(gpu_prepare_pass(run)) || !gpu_run_lane(run)) {
+      gpu_abandon(run);
+      return;
+    }
+    if (!gpu_uniform(gpu_end_pass(run))) {
+      gpu_abandon(run);
+      return;
+    }
   }
-  if (!done && gpu_thread() == 0) gpu_fail(run, GPU_FAILED_ABORTED, NULL);
 }
 
+/* The same holds for threads that would go on later. */
 GPU_KERNEL gpu_run_kernel(GPU_ARGUMENT gpu_call_t call) {
   GPU_SHARED(gpu_shared_t, shared, 1);
   gpu_run_t *run = &shared->run;
   gpu_run_init(run, &call, shared);
-  if (gpu_begin_call(run)) gpu_run_passes(run);
+  if (gpu_uniform(!gpu_begin_call(run))) {
+    gpu_end_call(run);
+    return;
+  }
+  gpu_run_passes(run);
   gpu_end_call(run);
 }

@@ -123,7 +123,8 @@ coll_status_t cuda_end_queue(cuda_end_t *end, const cuda_end_stream_t *to, const
   gpu_call_t argument = *call;
   void *arguments[] = {&argument};
   COLL_TRY(wait_for_last(end, to));
-  COLL_TRY(CUDA_END_CALL(end, cuLaunchKernel, end->kernel, blocks, 1, 1, GPU_THREADS_MAX, 1, 1, 0,
+  cuda_function_t kernel = end->code->run[call->dtype][gpu_ops_of(call->op)];
+  COLL_TRY(CUDA_END_CALL(end, cuLaunchKernel, kernel, blocks, 1, 1, GPU_THREADS_MAX, 1, 1, 0,
                          to->stream, arguments, NULL));
   return record(end, to);
 }

@@ -22,6 +22,7 @@ typedef struct gpu_run {
   char *arena;           /* of this rank */
   const char *input;     /* scaled, if the call asks for it */
   int32_t lane, slice;
+  uint32_t passes;  /* that have begun */
   uint64_t number;  /* of the call, among those that have an identity */
   uint64_t digest;  /* of the call and of all collectives before it */
   uint64_t base;    /* progress at the start of the pass */
@@ -35,7 +36,7 @@ typedef struct gpu_run {
  * block knows of its call is the same for all threads: as a variable of each it would take their
  * registers and stack. */
 typedef struct gpu_shared {
-  const char *operands[GPU_OPERANDS_MAX];
+  const char *operands[GPU_OPERANDS_MAX + 1]; /* and a destination */
   gpu_rank_t rank;
   gpu_run_t run;
   uint64_t program[GPU_PROGRAM_BYTES / sizeof(uint64_t)];

@@ -7,6 +7,7 @@
 #define DEVICE_CUDA_SPREAD_H
 
 #include "device/cuda/compute.h"
+#include "device/cuda/range.h"
 
 #define GPU_SPREAD_UNROLLED 4             /* loads of a thread before its first store */
 #define GPU_TILE_BYTES ((size_t)48 << 10) /* of a reduction: a few vectors per thread */
@@ -52,42 +53,58 @@ GPU_FUNCTION bool gpu_spreads_vectors(const char *const dsts[], int count, const
   return all;
 }
 
-/* Copies to all destinations, each of which equals the source or does not overlap it. */
-GPU_LONG_FUNCTION void gpu_spread(const char *const dsts[], int count, const char *src,
-                                  size_t bytes) {
-  if (!gpu_spreads_vectors(dsts, count, src)) {
-    for (int i = 0; i < count; i++) gpu_copy((char *)(uintptr_t)dsts[i], src, bytes);
-    return;
-  }
+/* False: nothing was copied, as not all can be in vectors. */
+GPU_LONG_FUNCTION bool gpu_spread_aligned(const char *const dsts[], int count, const char *src,
+                                          size_t bytes) {
+  if (!gpu_spreads_vectors(dsts, count, src)) return false;
   size_t head = gpu_to_multiple(src, GPU_VECTOR_BYTES, bytes);
   size_t vectors = (bytes - head) / GPU_VECTOR_BYTES, done = head + vectors * GPU_VECTOR_BYTES;
   gpu_spread_bytes(dsts, count, src, 0, head);
   gpu_spread_vectors(dsts, count, src, head, vectors);
   gpu_spread_bytes(dsts, count, src, done, bytes - done);
+  return true;
 }
 
-/* As gpu_reduce. operands: `sources` of them, then `dst_count` destinations, each of which equals a
- * source or overlaps none; shared by the threads of the block, and changed. */
-GPU_FUNCTION void gpu_reduce_to_all(int dtype, int op, const char **operands, int sources,
-                                    int dst_count, size_t elements, size_t element_bytes) {
-  size_t bytes = elements * element_bytes;
-  const char *const *dsts = operands + sources;
-  if (sources == 1) {
-    gpu_spread(dsts, dst_count, operands[0], bytes);
-    return;
-  }
-  size_t tile = gpu_to_multiple(dsts[0], GPU_VECTOR_BYTES, bytes) + GPU_TILE_BYTES;
-  while (bytes > 0) {
-    size_t now = tile < bytes ? tile : bytes;
-    gpu_reduce(dtype, op, (char *)(uintptr_t)dsts[0], operands, sources, now / element_bytes,
-               element_bytes);
+/* Copies operand `from` of the block to the `count` operands behind it, each of which equals it or
+ * does not overlap it. */
+GPU_FUNCTION void gpu_spread(const gpu_run_t *run, int from, int count, size_t bytes) {
+  const char *const *operands = run->operands + from;
+  if (gpu_uniform(gpu_spread_aligned(operands + 1, count, operands[0], bytes))) return;
+  for (int i = 1; i <= count; i++) gpu_copy((char *)(uintptr_t)operands[i], operands[0], bytes);
+}
+
+/* Operand `sources` of the block = the reduction of those before it. */
+GPU_FUNCTION void gpu_reduce_operands(const gpu_run_t *run, int sources, size_t bytes) {
+  size_t element_bytes = run->call->element_bytes;
+  gpu_reduce(run->call->dtype, run->call->op, (char *)(uintptr_t)run->operands[sources],
+             run->operands, sources, bytes / element_bytes, element_bytes);
+}
+
+GPU_FUNCTION void gpu_move_operands(const gpu_run_t *run, int count, size_t bytes) {
+  gpu_barrier();
+  GPU_EACH(k, (size_t)count) run->operands[k] += bytes;
+  gpu_barrier();
+}
+
+/* Bytes of the next tile: the first one ends where vectors of the first destination do. Found again
+ * whenever it is needed, as other code needs the registers more. */
+GPU_FUNCTION size_t gpu_tile(const gpu_run_t *run, int sources, size_t bytes) {
+  size_t head = gpu_to_multiple(run->operands[sources], GPU_VECTOR_BYTES, bytes);
+  return gpu_min(head + GPU_TILE_BYTES, bytes);
+}
+
+/* As gpu_reduce, of the block's operands: `sources` of them, then the destinations, each of which
+ * equals a source or overlaps none. They are changed. */
+GPU_FUNCTION void gpu_reduce_to_all(const gpu_run_t *run, int sources, int dsts, size_t bytes) {
+  if (gpu_uniform(sources == 1)) gpu_spread(run, 0, dsts, bytes);
+  if (gpu_uniform(sources > 1 && dsts == 1)) gpu_reduce_operands(run, sources, bytes);
+  while (gpu_uniform(sources > 1 && dsts > 1 && bytes > 0)) {
+    gpu_reduce_operands(run, sources, gpu_tile(run, sources, bytes));
     gpu_barrier();
-    gpu_spread(dsts + 1, dst_count - 1, dsts[0], now);
-    gpu_barrier();
-    GPU_EACH(k, (size_t)(sources + dst_count)) operands[k] += now;
-    gpu_barrier();
-    bytes -= now;
-    tile = GPU_TILE_BYTES;
+    gpu_spread(run, sources, dsts - 1, gpu_tile(run, sources, bytes));
+    size_t moved = gpu_tile(run, sources, bytes);
+    gpu_move_operands(run, sources + dsts, moved);
+    bytes -= moved;
   }
 }
 

@@ -111,24 +111,24 @@ GPU_LONG_FUNCTION bool gpu_wait(const gpu_run_t *run, const gpu_awaited_t *await
 }
 
 /* For message or signal `number` of the peer; flags: [GPU_FLAGS]. */
-GPU_FUNCTION bool gpu_wait_flag(const gpu_run_t *run, const uint64_t *flags, uint64_t number,
-                                uint64_t digest, int32_t peer) {
+GPU_LONG_FUNCTION bool gpu_wait_flag(const gpu_run_t *run, const uint64_t *flags, uint64_t number,
+                                     uint64_t digest, int32_t peer) {
   const gpu_awaited_t awaited = {&flags[number % GPU_FLAGS], gpu_flag_of(number, digest),
                                  64 - GPU_COUNT_BITS, peer, NULL};
   return gpu_wait(run, &awaited);
 }
 
 /* For a flag without a digest. */
-GPU_FUNCTION bool gpu_wait_count(const gpu_run_t *run, const uint64_t *flag, uint64_t count,
-                                 int32_t peer) {
+GPU_LONG_FUNCTION bool gpu_wait_count(const gpu_run_t *run, const uint64_t *flag, uint64_t count,
+                                      int32_t peer) {
   const gpu_awaited_t awaited = {flag, count, 0, peer, NULL};
   return gpu_wait(run, &awaited);
 }
 
 /* Waits until slot `number` of a ring to the peer is free: until `taken`, in this rank's arena,
  * says that the message before in the slot was copied. *seen: what it last said. */
-GPU_FUNCTION bool gpu_wait_slot(const gpu_run_t *run, const uint64_t *taken, uint64_t *seen,
-                                uint64_t number, int32_t peer) {
+GPU_LONG_FUNCTION bool gpu_wait_slot(const gpu_run_t *run, const uint64_t *taken, uint64_t *seen,
+                                     uint64_t number, int32_t peer) {
   uint64_t depth = (uint64_t)run->room->depth;
   if (number - *seen < depth) return true;
   const gpu_awaited_t awaited = {taken, number - depth + 1, 0, peer, seen};
@@ -136,7 +136,8 @@ GPU_FUNCTION bool gpu_wait_slot(const gpu_run_t *run, const uint64_t *taken, uin
 }
 
 /* Stores the flag behind all that the block has done, and the block's own counter, if any. */
-GPU_FUNCTION void gpu_publish(uint64_t *flag, uint64_t value, uint64_t *counter, uint64_t count) {
+GPU_LONG_FUNCTION void gpu_publish(uint64_t *flag, uint64_t value, uint64_t *counter,
+                                   uint64_t count) {
   gpu_barrier();
   if (gpu_thread() == 0) {
     gpu_delay();

@@ -6,8 +6,8 @@
 
 #include "gpu/standin/state.h"
 
-#define KERNELS_MAX 64
-#define MODULES_MAX 64
+#define KERNELS_MAX 128
+#define MODULES_MAX 512
 
 struct CUfunc_st {
   const char *name;
@@ -173,6 +173,7 @@ cuda_result_t cuLaunchKernel(cuda_function_t function, unsigned grid_x, unsigned
   memcpy(launch->block, sizes + 3, sizeof launch->block);
   launch->shared_bytes = shared_bytes;
   launch->device = context->device;
+  launch->name = function->name;
   operation_t o = {.kind = OPERATION_KERNEL,
                    .kernel = function->kernel,
                    .launch = launch,

@@ -37,6 +37,7 @@
 
 /* One launch, which a kernel's host function carries out as a whole, in its stream's thread. */
 typedef struct standin_launch {
+  const char *name; /* of the kernel */
   unsigned grid[3], block[3], shared_bytes;
   int device;
   void **arguments; /* copies, made at the launch */
@@ -45,7 +46,7 @@ typedef struct standin_launch {
 typedef void (*standin_kernel_t)(const standin_launch_t *launch);
 
 /* Makes cuModuleGetFunction find `name` in every module. argument_bytes[i] is the size of argument
- * i. The names of a process are at most 64; false: there are more. */
+ * i. The names of a process are at most 128; false: there are more. */
 #define STANDIN_API __attribute__((visibility("default")))
 STANDIN_API int standin_kernel_register(const char *name, standin_kernel_t kernel,
                                         int argument_count, const size_t argument_bytes[]);
