@@ -116,6 +116,7 @@
   X(12000, cuEventCreate, , (cuda_event_t * event, unsigned flags))                               \
   X(12000, cuEventDestroy, _v2, (cuda_event_t event))                                             \
   X(12000, cuEventRecord, , (cuda_event_t event, cuda_stream_t stream))                           \
+  X(12000, cuEventRecordWithFlags, , (cuda_event_t event, cuda_stream_t stream, unsigned flags))  \
   X(12000, cuEventQuery, , (cuda_event_t event))                                                  \
   X(12000, cuEventSynchronize, , (cuda_event_t event))                                            \
   X(12000, cuEventElapsedTime, , (float *ms, cuda_event_t start, cuda_event_t end))               \

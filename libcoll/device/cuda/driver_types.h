@@ -160,7 +160,9 @@ enum {
   CUDA_STREAM_NON_BLOCKING = 1,
   CUDA_EVENT_BLOCKING_SYNC = 1,
   CUDA_EVENT_NO_TIMING = 2,
-  CUDA_WAIT_GEQ = 0, /* (int)(*address - value) >= 0 */
+  CUDA_EVENT_RECORD_EXTERNAL = 1, /* of a captured stream: a node of the graph records the event */
+  CUDA_EVENT_WAIT_EXTERNAL = 1,   /* a node waits for what the event stands for at the launch */
+  CUDA_WAIT_GEQ = 0,              /* (int)(*address - value) >= 0 */
   CUDA_WAIT_EQ = 1,
   CUDA_WAIT_AND = 2, /* (*address & value) != 0 */
   CUDA_WAIT_NOR = 3, /* ~(*address | value) != 0 */

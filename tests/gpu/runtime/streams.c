@@ -73,8 +73,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 }
 
 cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags) {
-  FORWARD(flags == cudaEventRecordDefault ? cuEventRecord(event, stream)
-                                          : CUDA_RESULT_NOT_SUPPORTED);
+  FORWARD(cuEventRecordWithFlags(event, stream, flags));
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {

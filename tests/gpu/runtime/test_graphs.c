@@ -140,6 +140,74 @@ Test(runtime_graphs, have_streams_of_two_devices) {
   cuda_expect_clean(2);
 }
 
+/* ---- events of others ------------------------------------------------------------------------*/
+
+/* In each launch the graph waits for what the event stands for then, and what waits for the event
+ * afterwards waits for the graph. */
+Test(runtime_graphs, wait_for_events_and_record_them_in_each_launch) {
+  cudaStream_t stream, other;
+  cudaEvent_t event;
+  cudaGraph_t graph;
+  cudaGraphExec_t exec;
+  size_t nodes;
+  unsigned *word;
+  int *first = zeros(), *second = zeros(), *third = zeros();
+  CUDA_OK(cudaMalloc((void **)&word, sizeof *word));
+  CUDA_OK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  CUDA_OK(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+  CUDA_OK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  CUDA_OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  CUDA_OK(cudaStreamWaitEvent(stream, event, cudaEventWaitExternal));
+  CUDA_OK(cudaMemcpyAsync(second, first, BYTES, cudaMemcpyDeviceToDevice, stream));
+  CUDA_OK(cudaEventRecordWithFlags(event, stream, cudaEventRecordExternal));
+  CUDA_OK(cudaStreamEndCapture(stream, &graph));
+  CUDA_OK(cudaEventQuery(event)); /* it was not captured */
+  CUDA_OK(cudaGraphGetNodes(graph, NULL, &nodes));
+  cr_assert(nodes == 3);
+  CUDA_OK(cudaGraphInstantiate(&exec, graph, 0));
+  for (int i = 1; i <= 3; i++) {
+    __atomic_store_n(word, 0, __ATOMIC_RELEASE);
+    cr_assert(cuStreamWaitValue32_v2(other, (cuda_ptr_t)(uintptr_t)word, 1, CUDA_WAIT_EQ) ==
+              CUDA_RESULT_OK);
+    CUDA_OK(cudaMemsetAsync(first, i, BYTES, other));
+    CUDA_OK(cudaEventRecord(event, other));
+    CUDA_OK(cudaGraphLaunch(exec, stream));
+    CUDA_RETURNS(cudaErrorNotReady, cudaEventQuery(event));
+    CUDA_OK(cudaStreamWaitEvent(other, event, 0));
+    CUDA_OK(cudaMemcpyAsync(third, second, BYTES, cudaMemcpyDeviceToDevice, other));
+    __atomic_store_n(word, 1, __ATOMIC_RELEASE);
+    CUDA_OK(cudaStreamSynchronize(other));
+    CUDA_OK(cudaEventQuery(event));
+    expect(third, 0x01010101 * i);
+  }
+  CUDA_OK(cudaStreamSynchronize(stream));
+  CUDA_OK(cudaGraphExecDestroy(exec));
+  CUDA_OK(cudaGraphDestroy(graph));
+  CUDA_OK(cudaEventDestroy(event));
+  CUDA_OK(cudaStreamDestroy(stream));
+  CUDA_OK(cudaStreamDestroy(other));
+  CUDA_OK(cudaFree(first));
+  CUDA_OK(cudaFree(second));
+  CUDA_OK(cudaFree(third));
+  CUDA_OK(cudaFree(word));
+  cuda_expect_clean(1);
+}
+
+Test(runtime_graphs, have_events_of_others_while_they_are_captured_alone) {
+  cudaStream_t stream;
+  cudaEvent_t event;
+  CUDA_OK(cudaStreamCreate(&stream));
+  CUDA_OK(cudaEventCreate(&event));
+  CUDA_RETURNS(cudaErrorInvalidValue, cudaStreamWaitEvent(stream, event, cudaEventWaitExternal));
+  CUDA_RETURNS(cudaErrorInvalidValue,
+               cudaEventRecordWithFlags(event, stream, cudaEventRecordExternal));
+  CUDA_RETURNS(cudaErrorInvalidValue, cudaEventRecordWithFlags(event, stream, 2));
+  CUDA_OK(cudaEventRecordWithFlags(event, stream, cudaEventRecordDefault));
+  CUDA_OK(cudaEventDestroy(event));
+  CUDA_OK(cudaStreamDestroy(stream));
+  cuda_expect_clean(1);
+}
+
 /* ---- what a capture refuses ------------------------------------------------------------------*/
 
 typedef struct scene {

@@ -55,22 +55,47 @@ cuda_result_t cuEventDestroy_v2(cuda_event_t event) {
   return standin_leave(CUDA_RESULT_OK);
 }
 
-cuda_result_t cuEventRecord(cuda_event_t event, cuda_stream_t handle) {
+void standin_event_recorded(cuda_event_t event, cuda_stream_t stream) {
+  event->stream = stream;
+  event->number = stream->submitted;
+  event->capture = 0;
+}
+
+/* With the lock. */
+static cuda_result_t record(cuda_event_t event, cuda_stream_t stream, bool is_external) {
+  operation_t operation = {.kind = OPERATION_EVENT, .event = event};
+  if (is_external) return standin_capture_add(stream, &operation);
+  if (stream->graph != NULL) return standin_capture_record(stream, event);
+  cuda_result_t result = standin_queue(stream, &operation);
+  if (result == CUDA_RESULT_OK) standin_event_recorded(event, stream);
+  return result;
+}
+
+cuda_result_t cuEventRecordWithFlags(cuda_event_t event, cuda_stream_t handle, unsigned flags) {
   cuda_result_t result = enter(event);
   if (result != CUDA_RESULT_OK) return result;
   cuda_stream_t stream = standin_stream(event->context, handle);
   if (stream == NULL || stream->context != event->context) {
     return standin_leave(CUDA_RESULT_INVALID_HANDLE);
   }
-  operation_t operation = {.kind = OPERATION_EVENT, .event = event};
-  if (stream->graph != NULL) return standin_leave(standin_capture_record(stream, event));
-  result = standin_queue(stream, &operation);
-  if (result == CUDA_RESULT_OK) {
-    event->stream = stream;
-    event->number = stream->submitted;
-    event->capture = 0;
+  bool is_external = flags == CUDA_EVENT_RECORD_EXTERNAL;
+  if (flags > CUDA_EVENT_RECORD_EXTERNAL || (is_external && stream->graph == NULL)) {
+    return standin_leave(CUDA_RESULT_INVALID_VALUE);
   }
-  return standin_leave(result);
+  return standin_leave(record(event, stream, is_external));
+}
+
+cuda_result_t cuEventRecord(cuda_event_t event, cuda_stream_t handle) {
+  return cuEventRecordWithFlags(event, handle, 0);
+}
+
+/* With the lock. */
+static cuda_result_t wait_for(cuda_stream_t stream, cuda_event_t event, bool is_external) {
+  operation_t operation = {
+      .kind = OPERATION_AFTER, .other = event->stream, .event = event, .value = event->number};
+  if (is_external) return standin_capture_add(stream, &operation);
+  if (stream->graph != NULL || event->capture != 0) return standin_capture_wait(stream, event);
+  return event->stream == NULL ? CUDA_RESULT_OK : standin_queue(stream, &operation);
 }
 
 cuda_result_t cuStreamWaitEvent(cuda_stream_t handle, cuda_event_t event, unsigned flags) {
@@ -78,14 +103,12 @@ cuda_result_t cuStreamWaitEvent(cuda_stream_t handle, cuda_event_t event, unsign
   if (result != CUDA_RESULT_OK) return result;
   cuda_stream_t stream = standin_stream(event->context, handle);
   if (stream == NULL) return standin_leave(CUDA_RESULT_INVALID_HANDLE);
-  if (flags > 1) return standin_leave(CUDA_RESULT_INVALID_VALUE);
-  if (stream->graph != NULL || event->capture != 0) {
-    return standin_leave(standin_capture_wait(stream, event));
+  bool is_external = flags == CUDA_EVENT_WAIT_EXTERNAL;
+  if (flags > CUDA_EVENT_WAIT_EXTERNAL ||
+      (is_external && (stream->graph == NULL || event->capture != 0))) {
+    return standin_leave(CUDA_RESULT_INVALID_VALUE);
   }
-  if (event->stream == NULL) return standin_leave(CUDA_RESULT_OK);
-  operation_t operation = {
-      .kind = OPERATION_AFTER, .other = event->stream, .event = event, .value = event->number};
-  return standin_leave(standin_queue(stream, &operation));
+  return standin_leave(wait_for(stream, event, is_external));
 }
 
 void standin_hold(int device) {

@@ -9,7 +9,7 @@
 typedef struct graph_node {
   operation_t operation; /* its launch belongs to the graph */
   int branch;
-  int after; /* of OPERATION_AFTER: the node that it waits for */
+  int after; /* of OPERATION_AFTER: the node that it waits for; -1: of an event, see `operation` */
 } graph_node_t;
 
 typedef struct graph_branch {

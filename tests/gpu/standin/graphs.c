@@ -73,7 +73,8 @@ cuda_result_t cuGraphGetNodes(cuda_graph_t graph, cuda_node_t *nodes, size_t *co
   if (nodes != NULL) return standin_leave(CUDA_RESULT_NOT_SUPPORTED);
   *count = 0;
   for (int i = 0; i < graph->node_count; i++) {
-    *count += graph->nodes[i].operation.kind != OPERATION_AFTER;
+    const graph_node_t *node = &graph->nodes[i];
+    *count += node->operation.kind != OPERATION_AFTER || node->after < 0;
   }
   return standin_leave(CUDA_RESULT_OK);
 }
@@ -145,19 +146,36 @@ static standin_launch_t *copy_launch(const operation_t *operation) {
   return launch;
 }
 
+/* What the node waits for: of an event, what it stands for now. */
+static void find_other(cuda_graph_exec_t exec, const graph_node_t *node, operation_t *after) {
+  if (node->after >= 0) {
+    after->other = exec->streams[exec->graph->nodes[node->after].branch];
+    after->value = exec->numbers[node->after];
+  } else if (after->event->stream != NULL) {
+    after->other = after->event->stream;
+    after->value = after->event->number;
+  } else {
+    after->kind = OPERATION_NONE; /* it was never recorded */
+  }
+}
+
 static cuda_result_t queue_node(cuda_graph_exec_t exec, int index) {
   const graph_node_t *node = &exec->graph->nodes[index];
   cuda_stream_t stream = exec->streams[node->branch];
   operation_t copy = node->operation;
+  if (copy.event != NULL && copy.event->destroyed) {
+    standin_misuse("launch of a graph with an event that was destroyed");
+    return CUDA_RESULT_INVALID_HANDLE;
+  }
   if (copy.kind == OPERATION_AFTER) {
-    copy.other = exec->streams[exec->graph->nodes[node->after].branch];
-    copy.value = exec->numbers[node->after];
+    find_other(exec, node, &copy);
   } else if (copy.kind == OPERATION_KERNEL) {
     copy.launch = copy_launch(&copy);
     if (copy.launch == NULL) return CUDA_RESULT_OUT_OF_MEMORY;
   }
   cuda_result_t result = standin_append(stream, &copy);
   exec->numbers[index] = stream->submitted;
+  if (copy.kind == OPERATION_EVENT) standin_event_recorded(copy.event, stream);
   return result;
 }
 

@@ -194,6 +194,9 @@ cuda_result_t standin_queue(cuda_stream_t stream, const operation_t *operation);
 cuda_result_t standin_append(cuda_stream_t stream, const operation_t *operation);
 cuda_result_t standin_append_after(cuda_stream_t stream, cuda_stream_t other);
 
+/* The event was recorded as the last operation of the stream. */
+void standin_event_recorded(cuda_event_t event, cuda_stream_t stream);
+
 /* The same for a stream that is captured: an operation, a record of an event, and a wait for an
  * event if the stream or the event's is captured. */
 cuda_result_t standin_capture_add(cuda_stream_t stream, const operation_t *operation);
