@@ -20,8 +20,8 @@
  * - Device memory on a host stream, plain memory on a CUDA stream, and memory of a GPU that the
  *   rank's GPU cannot access are COLL_ERROR_INVALID.
  * - Ranks that share a GPU need a stream each; the legacy default stream is one stream of all.
- * - A captured call takes its place in the order when its graph is launched. The caller orders
- *   graphs with other calls, and they must have ended before the communicator is destroyed.
+ * - A captured call takes its place in the order when its graph is launched. A graph must not be
+ *   launched when the communicator has been destroyed.
  * - If ranks share no memory, as those of several hosts, calls are staged through pinned memory,
  *   where a thread carries them out on the host. All of this holds then too.
  * - Destruction may wait for all work on the GPU.

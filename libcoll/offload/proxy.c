@@ -50,7 +50,7 @@ static coll_status_t build(offload_proxy_t *proxy) {
   proxy->context = context;
   COLL_TRY(proxy_enter(proxy, &mode));
   coll_status_t status = proxy_memory_init(proxy);
-  if (status == COLL_OK) status = proxy_order_init(proxy);
+  if (status == COLL_OK) status = cuda_order_init(proxy->driver, proxy->device, &proxy->order);
   proxy_leave(proxy, mode);
   return status;
 }
@@ -120,11 +120,12 @@ bool offload_proxy_has_jobs(offload_proxy_t *proxy) {
 }
 
 coll_status_t offload_proxy_query(const offload_proxy_t *proxy) {
-  return proxy->has_last ? offload_proxy_query_event(proxy, proxy->last) : COLL_OK;
+  cuda_event_t last = offload_proxy_last(proxy);
+  return last == NULL ? COLL_OK : offload_proxy_query_event(proxy, last);
 }
 
 cuda_event_t offload_proxy_last(const offload_proxy_t *proxy) {
-  return proxy->has_last ? proxy->last : NULL;
+  return proxy->order.has_calls ? proxy->order.last : NULL;
 }
 
 coll_status_t offload_proxy_query_event(const offload_proxy_t *proxy, cuda_event_t event) {
@@ -176,7 +177,7 @@ void offload_proxy_free(offload_proxy_t *proxy) {
   if (proxy->host != NULL) proxy->host->lifetime->destroy(proxy->host);
   if (proxy->context != NULL) {
     if (proxy_enter(proxy, &mode) == COLL_OK) {
-      proxy_order_free(proxy);
+      cuda_order_free(&proxy->order);
       proxy_memory_unpin(proxy);
       proxy_leave(proxy, mode);
     }

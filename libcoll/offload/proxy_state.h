@@ -6,6 +6,7 @@
 
 #include <sys/types.h>
 
+#include "device/cuda/order.h"
 #include "offload/proxy.h"
 #include "offload/state.h"
 
@@ -62,10 +63,7 @@ struct offload_proxy {
   /* The fields below belong to the holder of the communicator's lock. */
   proxy_block_t *blocks; /* the newest first, of which the first is in use for large groups; the
                             last one has the slots and words. Captured calls may use any */
-  cuda_event_t last;     /* behind the last call; NULL: not made */
-  bool has_last;         /* there was a call */
-  cuda_event_t last_captured;
-  uint64_t capture; /* of last_captured; 0: none */
+  cuda_order_t order;
 
   pthread_t thread;
   bool has_thread;
@@ -124,10 +122,6 @@ void proxy_leave(const offload_proxy_t *proxy, cuda_capture_mode_t mode);
 /* Queues a copy; none if there are no bytes. */
 coll_status_t proxy_copy(const offload_proxy_t *proxy, cuda_stream_t stream, void *dst,
                          const void *src, size_t bytes);
-
-/* The events that order calls. Between proxy_enter and proxy_leave. */
-coll_status_t proxy_order_init(offload_proxy_t *proxy);
-void proxy_order_free(offload_proxy_t *proxy);
 
 /* A call as steps, each of which takes one slot. */
 typedef struct proxy_steps {

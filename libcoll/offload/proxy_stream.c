@@ -1,8 +1,7 @@
 /*
- * What a call queues on its stream. A call waits, by an event, for the call before it, whatever its
- * stream, so slots are free when it begins, and all ranks post their pieces in the order of the
- * calls. Calls that are recorded into a graph are ordered among those of the same capture alone, as
- * the driver permits no other order.
+ * What a call queues on its stream. A call waits for the call before it (device/cuda/order.h),
+ * whatever its stream, so slots are free when it begins, and all ranks post their pieces in the
+ * order of the calls.
  *
  * The words that streams wait for are 32 bits wide, as every driver that we take waits for those on
  * every GPU.
@@ -29,48 +28,6 @@ void proxy_leave(const offload_proxy_t *proxy, cuda_capture_mode_t mode) {
   (void)proxy->driver->cuCtxPopCurrent(&context);
 }
 
-/* ---- order -----------------------------------------------------------------------------------*/
-
-coll_status_t proxy_order_init(offload_proxy_t *proxy) {
-  COLL_TRY(PROXY_CALL(proxy, cuEventCreate, &proxy->last, CUDA_EVENT_NO_TIMING));
-  return PROXY_CALL(proxy, cuEventCreate, &proxy->last_captured, CUDA_EVENT_NO_TIMING);
-}
-
-void proxy_order_free(offload_proxy_t *proxy) {
-  if (proxy->last_captured != NULL) (void)proxy->driver->cuEventDestroy(proxy->last_captured);
-  if (proxy->last != NULL) (void)proxy->driver->cuEventDestroy(proxy->last);
-  proxy->last = proxy->last_captured = NULL;
-}
-
-typedef struct to {
-  cuda_stream_t stream;
-  uint64_t capture; /* that records the stream; 0: none */
-} to_t;
-
-static coll_status_t find_capture(const offload_proxy_t *proxy, to_t *to) {
-  cuda_capture_status_t status;
-  COLL_TRY(PROXY_CALL(proxy, cuStreamIsCapturing, to->stream, &status));
-  if (status == CUDA_CAPTURE_NONE) return COLL_OK;
-  return PROXY_CALL(proxy, cuStreamGetCaptureInfo, to->stream, &status, &to->capture, NULL, NULL,
-                    NULL);
-}
-
-static coll_status_t wait_for_last(const offload_proxy_t *proxy, const to_t *to) {
-  cuda_event_t last = proxy->has_last ? proxy->last : NULL;
-  if (to->capture != 0) last = proxy->capture == to->capture ? proxy->last_captured : NULL;
-  if (last == NULL) return COLL_OK;
-  return PROXY_CALL(proxy, cuStreamWaitEvent, to->stream, last, 0);
-}
-
-static coll_status_t record(offload_proxy_t *proxy, const to_t *to) {
-  if (to->capture == 0) {
-    proxy->has_last = true;
-    return PROXY_CALL(proxy, cuEventRecord, proxy->last, to->stream);
-  }
-  proxy->capture = to->capture;
-  return PROXY_CALL(proxy, cuEventRecord, proxy->last_captured, to->stream);
-}
-
 /* ---- steps -----------------------------------------------------------------------------------*/
 
 coll_status_t proxy_copy(const offload_proxy_t *proxy, cuda_stream_t stream, void *dst,
@@ -80,8 +37,8 @@ coll_status_t proxy_copy(const offload_proxy_t *proxy, cuda_stream_t stream, voi
                     bytes, stream);
 }
 
-static coll_status_t begin_step(offload_proxy_t *proxy, const to_t *to, const proxy_steps_t *steps,
-                                size_t step, const proxy_slot_t *slot) {
+static coll_status_t begin_step(offload_proxy_t *proxy, const cuda_order_stream_t *to,
+                                const proxy_steps_t *steps, size_t step, const proxy_slot_t *slot) {
   proxy_job_t *job;
   COLL_TRY(steps->begin(steps->context, step, slot, to->stream, &job));
   job->is_captured = to->capture != 0;
@@ -90,20 +47,21 @@ static coll_status_t begin_step(offload_proxy_t *proxy, const to_t *to, const pr
   return status;
 }
 
-static coll_status_t end_step(const offload_proxy_t *proxy, const to_t *to,
+static coll_status_t end_step(const offload_proxy_t *proxy, const cuda_order_stream_t *to,
                               const proxy_steps_t *steps, size_t step, const proxy_slot_t *slot) {
   COLL_TRY(PROXY_CALL(proxy, cuStreamWaitValue32, to->stream, slot->done_address, 1, CUDA_WAIT_EQ));
   return steps->end(steps->context, step, slot, to->stream);
 }
 
-static coll_status_t queue_one(offload_proxy_t *proxy, const to_t *to, const proxy_steps_t *steps) {
+static coll_status_t queue_one(offload_proxy_t *proxy, const cuda_order_stream_t *to,
+                               const proxy_steps_t *steps) {
   const proxy_slot_t *slot;
   COLL_TRY(proxy_memory_find(proxy, steps->in_bytes, steps->out_bytes, &slot));
   COLL_TRY(begin_step(proxy, to, steps, 0, slot));
   return end_step(proxy, to, steps, 0, slot);
 }
 
-static coll_status_t queue_steps(offload_proxy_t *proxy, const to_t *to,
+static coll_status_t queue_steps(offload_proxy_t *proxy, const cuda_order_stream_t *to,
                                  const proxy_steps_t *steps) {
   const proxy_slot_t *slots = proxy->slots;
   if (steps->count == 1) return queue_one(proxy, to, steps);
@@ -117,21 +75,22 @@ static coll_status_t queue_steps(offload_proxy_t *proxy, const to_t *to,
   return COLL_OK;
 }
 
-static coll_status_t queue(offload_proxy_t *proxy, to_t *to, const proxy_steps_t *steps) {
-  COLL_TRY(find_capture(proxy, to));
-  COLL_TRY(wait_for_last(proxy, to));
-  coll_status_t status = queue_steps(proxy, to, steps);
+static coll_status_t queue(offload_proxy_t *proxy, cuda_stream_t stream,
+                           const proxy_steps_t *steps) {
+  cuda_order_stream_t to;
+  COLL_TRY(cuda_order_find(&proxy->order, stream, &to));
+  COLL_TRY(cuda_order_wait(&proxy->order, &to));
+  coll_status_t status = queue_steps(proxy, &to, steps);
   /* also behind a part of a call, whose jobs are waited for before the proxy is freed */
-  coll_status_t recorded = record(proxy, to);
+  coll_status_t recorded = cuda_order_record(&proxy->order, &to);
   return status == COLL_OK ? recorded : status;
 }
 
 coll_status_t proxy_queue(offload_proxy_t *proxy, cuda_stream_t stream,
                           const proxy_steps_t *steps) {
   cuda_capture_mode_t mode;
-  to_t to = {.stream = stream};
   COLL_TRY(proxy_enter(proxy, &mode));
-  coll_status_t status = queue(proxy, &to, steps);
+  coll_status_t status = queue(proxy, stream, steps);
   proxy_leave(proxy, mode);
   return status;
 }

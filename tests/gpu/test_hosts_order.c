@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "gpu/gpu.h"
+#include "gpu/graphs.h"
 #include "gpu/hosts.h"
 #include "gpu/standin/functions.h"
 
@@ -230,6 +231,22 @@ static int replay(hosts_side_t *side) {
 
 Test(gpu_hosts_order, captured_calls_are_launched_many_times) {
   HOSTS_RUN(2, {.hosts = 2, .body = replay});
+}
+
+static int among_calls(hosts_side_t *side) {
+  const graphs_side_t graphs = {.driver = side->driver,
+                                .device = side->device,
+                                .size = side->self.size,
+                                .comm = side->self.comm,
+                                .cuda = {side->cuda[0], side->cuda[1]},
+                                .streams = {side->streams[0], side->streams[1]}};
+  PARTY_TRY(graphs_in_order(&graphs));
+  PARTY_TRY(graphs_in_turn(&graphs));
+  return graphs_of_two_streams(&graphs);
+}
+
+Test(gpu_hosts_order, graphs_among_calls_on_other_streams) {
+  HOSTS_RUN(2, {.hosts = 2, .body = among_calls});
 }
 
 /* ---- failures --------------------------------------------------------------------------------*/

@@ -91,7 +91,8 @@ static coll_status_t build(cuda_end_t *end) {
       CUDA_END_CALL(end, cuStreamCreateWithPriority, &end->uploads, CUDA_STREAM_NON_BLOCKING, 0));
   COLL_TRY(make_words(end));
   COLL_TRY(make_arena(end));
-  COLL_TRY(cuda_end_order_init(end));
+  COLL_TRY(cuda_order_init(end->driver, end->device, &end->order));
+  COLL_TRY(cuda_end_stage_init(end));
   COLL_TRY(base_alloc((size_t)end->size, sizeof(cuda_end_arena_t *), "a GPU's peers",
                       (void **)&end->local));
   return base_alloc((size_t)end->size, sizeof *end->imported, "a GPU's peers",
@@ -101,7 +102,9 @@ static coll_status_t build(cuda_end_t *end) {
 /* Frees what there is. Returns the first failure. */
 static coll_status_t release(cuda_end_t *end) {
   coll_status_t status = end->copy == NULL ? COLL_OK : cuda_copy_destroy(end->copy), freed;
-  cuda_end_order_free(end);
+  end->last = NULL;
+  cuda_order_free(&end->order);
+  cuda_end_stage_free(end);
   for (int rank = 0; end->imported != NULL && rank < end->size; rank++) {
     freed = cuda_memory_free(end->driver, &end->imported[rank]);
     if (status == COLL_OK) status = freed;

@@ -138,9 +138,8 @@ coll_status_t cuda_end_check_stream(cuda_end_t *end, cuda_stream_t stream);
 
 /* Queues a collective on the stream (0: the legacy default stream of the GPU), behind all that was
  * launched before from this end on any stream. All ranks must launch the same collectives in the
- * same order. A stream that is captured records the launch behind those of the same capture alone:
- * the caller orders replays of the graph with other launches. COLL_ERROR_SYSTEM, _MEMORY: nothing
- * was queued.
+ * same order, where a captured one has its place when its graph is launched. COLL_ERROR_SYSTEM,
+ * _MEMORY: nothing was queued.
  *
  * With the copy engines a launch may block until other ranks launch theirs. COLL_ERROR_RANK_LOST:
  * cuda_end_abort has ended it; after any failure the end can only be aborted and destroyed. */
@@ -162,17 +161,17 @@ int cuda_end_slices(const cuda_end_t *end, size_t bytes);
 /* The space that plans have, for the tuner. */
 plan_room_t cuda_end_plan_room(const cuda_end_t *end);
 
-/* COLL_IN_PROGRESS while something that was launched has not ended. */
+/* COLL_IN_PROGRESS while something that was launched, graphs included, has not ended. */
 coll_status_t cuda_end_query(cuda_end_t *end);
 
-/* The event behind the last launch, or behind a later one once there is one; NULL: there was none.
- * It lives as long as the end. */
+/* The event behind the last launch, of graphs too, or behind a later one once there is one; NULL:
+ * there was none. It lives as long as the end. */
 cuda_event_t cuda_end_last(const cuda_end_t *end);
 
 /* Whether an event of cuda_end_last has passed, as cuda_end_query. Any thread. */
 coll_status_t cuda_end_query_event(const cuda_end_t *end, cuda_event_t event);
 
-/* Waits until all that was launched has ended, but replays of graphs. COLL_ERROR_SYSTEM. */
+/* Waits until all that was launched, graphs included, has ended. COLL_ERROR_SYSTEM. */
 coll_status_t cuda_end_synchronize(cuda_end_t *end);
 
 /* Ends the kernels of this rank that wait, within some microseconds, without a call of CUDA. Waits

@@ -11,6 +11,7 @@
 #include "device/cuda/copy.h"
 #include "device/cuda/end.h"
 #include "device/cuda/memory.h"
+#include "device/cuda/order.h"
 #include "device/cuda/resident.h"
 
 #define CUDA_END_SLICES_MAX 64
@@ -40,8 +41,8 @@ typedef struct cuda_end_pool {
   size_t used; /* of the last block */
 } cuda_end_pool_t;
 
-/* Pinned memory that launches read. It is used again when `ended`, which is recorded behind every
- * launch while this is the current chunk, has passed. */
+/* Pinned memory that launches read. It is used again when `ended` has passed, which is recorded
+ * behind them when another chunk becomes the current one. */
 typedef struct cuda_end_chunk {
   char *host;
   cuda_ptr_t address; /* as the GPU addresses it */
@@ -133,9 +134,8 @@ struct cuda_end {
   cuda_end_chunk_t *chunks;   /* all but those of captured launches */
   cuda_end_chunk_t *current;  /* one of them */
   cuda_end_chunk_t *captured; /* the newest first; never used again */
-  cuda_event_t last;          /* behind the last launch; NULL: there was none */
-  cuda_event_t last_captured; /* behind the last launch of a capture */
-  uint64_t capture;           /* of last_captured; 0: none */
+  cuda_order_t order;         /* of the kernel's launches */
+  cuda_event_t last;          /* behind the last launch of either engine; NULL: there was none */
   bool has_captured;          /* a launch was captured */
   cuda_memory_t scaled;       /* of premul-sums */
   cuda_memory_t *outgrown;    /* what `scaled` was, as launches may use it */
@@ -179,30 +179,25 @@ coll_status_t cuda_end_add_program(cuda_end_t *end, const plan_t *plan, gpu_prog
 const cuda_program_t *cuda_end_find_group(const cuda_end_t *end, const gpu_program_t *program);
 void cuda_end_programs_free(cuda_end_t *end);
 
-/* ---- launches in order (order.c) -------------------------------------------------------------*/
-
-typedef struct cuda_end_stream {
-  cuda_stream_t stream;
-  uint64_t capture; /* that records the stream; 0: none */
-} cuda_end_stream_t;
-
-/* Begins a launch: finds out whether the stream is captured. */
-coll_status_t cuda_end_begin(cuda_end_t *end, cuda_stream_t stream, cuda_end_stream_t *to);
+/* ---- pinned memory (stage.c) -----------------------------------------------------------------*/
 
 /* Memory that the launch may read, aligned to 16 bytes, and its address on the GPU. The host writes
  * it before the launch. At most once per launch. */
-coll_status_t cuda_end_stage(cuda_end_t *end, const cuda_end_stream_t *to, size_t bytes,
+coll_status_t cuda_end_stage(cuda_end_t *end, const cuda_order_stream_t *to, size_t bytes,
                              char **host, cuda_ptr_t *address);
 
-/* Queues the kernel behind the launches before it. */
-coll_status_t cuda_end_queue(cuda_end_t *end, const cuda_end_stream_t *to, const gpu_call_t *call,
-                             uint32_t blocks);
-
-/* The first chunk and the events; the end of all. */
-coll_status_t cuda_end_order_init(cuda_end_t *end);
-void cuda_end_order_free(cuda_end_t *end);
+/* The first chunk; the end of all. */
+coll_status_t cuda_end_stage_init(cuda_end_t *end);
+void cuda_end_stage_free(cuda_end_t *end);
 
 /* ---- the kernel (launch.c, launch_exchange.c) -------------------------------------------------*/
+
+/* Begins a launch: finds out whether the stream is captured. */
+coll_status_t cuda_end_begin(cuda_end_t *end, cuda_stream_t stream, cuda_order_stream_t *to);
+
+/* Queues the kernel behind the launches before it. */
+coll_status_t cuda_end_queue(cuda_end_t *end, const cuda_order_stream_t *to, const gpu_call_t *call,
+                             uint32_t blocks);
 
 extern const cuda_executor_t cuda_kernel_executor;
 coll_status_t cuda_kernel_launch_group(cuda_end_t *end, const cuda_end_group_t *group,

@@ -34,7 +34,7 @@ static char *put(char *to, const size_t values[], size_t count) {
 }
 
 /* Copies the four arrays of `count` each to memory that the kernel reads. */
-static coll_status_t stage_blocks(cuda_end_t *end, const cuda_end_stream_t *to, size_t count,
+static coll_status_t stage_blocks(cuda_end_t *end, const cuda_order_stream_t *to, size_t count,
                                   const cuda_request_t *request, gpu_request_t *bound) {
   char *host;
   cuda_ptr_t address;
@@ -80,13 +80,32 @@ void cuda_end_scaled_free(cuda_end_t *end) {
 
 /* ---- launches --------------------------------------------------------------------------------*/
 
+coll_status_t cuda_end_begin(cuda_end_t *end, cuda_stream_t stream, cuda_order_stream_t *to) {
+  COLL_TRY(cuda_order_find(&end->order, stream, to));
+  if (to->capture != 0) end->has_captured = true;
+  return COLL_OK;
+}
+
+coll_status_t cuda_end_queue(cuda_end_t *end, const cuda_order_stream_t *to, const gpu_call_t *call,
+                             uint32_t blocks) {
+  gpu_call_t argument = *call;
+  void *arguments[] = {&argument};
+  cuda_function_t kernel = end->code->run[call->dtype][gpu_ops_of(call->op)];
+  COLL_TRY(cuda_order_wait(&end->order, to));
+  COLL_TRY(CUDA_END_CALL(end, cuLaunchKernel, kernel, blocks, 1, 1, GPU_THREADS_MAX, 1, 1, 0,
+                         to->stream, arguments, NULL));
+  COLL_TRY(cuda_order_record(&end->order, to));
+  end->last = end->order.last;
+  return COLL_OK;
+}
+
 static gpu_parts_t parts_of(const cuda_parts_t *parts) {
   return (gpu_parts_t){(char *const *)(uintptr_t)parts->at, parts->offset, parts->stride};
 }
 
 /* Translates a request to the kernel's form. */
 static coll_status_t translate(cuda_end_t *end, const gpu_program_t *program,
-                               const cuda_end_stream_t *to, const cuda_request_t *request,
+                               const cuda_order_stream_t *to, const cuda_request_t *request,
                                gpu_request_t *bound) {
   size_t blocks = (size_t)program->input_blocks;
   *bound = (gpu_request_t){.input = request->input,
@@ -115,7 +134,7 @@ static gpu_room_t room_of(const cuda_end_t *end) {
 
 static coll_status_t launch(cuda_end_t *end, const cuda_program_t *program,
                             const cuda_request_t *request, cuda_stream_t stream) {
-  cuda_end_stream_t to;
+  cuda_order_stream_t to;
   gpu_request_t bound;
   gpu_call_t call;
   const gpu_room_t room = room_of(end);

@@ -33,7 +33,7 @@ static coll_status_t find_or_add(cuda_end_t *end, const cuda_end_group_t *group,
 
 /* Copies the arrays to memory that the kernel reads, and the program behind them if *there is NULL.
  */
-static coll_status_t stage(cuda_end_t *end, const cuda_end_stream_t *to,
+static coll_status_t stage(cuda_end_t *end, const cuda_order_stream_t *to,
                            const cuda_end_group_t *group, gpu_request_t *request,
                            const gpu_program_t **there) {
   size_t count = (size_t)group->transfers, bytes = 4 * count * sizeof(size_t);
@@ -56,7 +56,7 @@ static coll_status_t stage(cuda_end_t *end, const cuda_end_stream_t *to,
 coll_status_t cuda_kernel_launch_group(cuda_end_t *end, const cuda_end_group_t *group,
                                        cuda_stream_t stream) {
   const cuda_program_t *program;
-  cuda_end_stream_t to;
+  cuda_order_stream_t to;
   gpu_request_t request;
   gpu_call_t call;
   int slices;
