@@ -33,6 +33,7 @@ typedef CUmemAllocationProp cuda_mem_prop_t;
 typedef CUmemAccessDesc cuda_access_desc_t;
 typedef CUmulticastObjectProp cuda_multicast_prop_t;
 typedef CUipcMemHandle cuda_ipc_handle_t;
+typedef CUlaunchConfig cuda_launch_config_t;
 
 /* The header declares a newer version of this one, under the old name. */
 extern __typeof__(*(PFN_cuStreamGetCaptureInfo_v11030)0) cuStreamGetCaptureInfo_v2;

@@ -194,6 +194,7 @@ static void play(int size, int gpus, int kernel_every, const char *layout) {
 
 Test(gpu_copy, two_ranks) {
   play(2, 1, 0, NULL);
+  cr_assert(standin_launches(false) > 0 && standin_launches(true) == 0);
 }
 
 Test(gpu_copy, three_ranks_on_two_gpus) {

@@ -105,6 +105,38 @@ static int launch_one(const ends_rank_t *rank, const cuda_program_t *program, cu
   return 0;
 }
 
+static int launch_in_domain(int rank_number, int size, void *context) {
+  const cuda_program_t *program;
+  int32_t output;
+  ends_rank_t rank;
+  plan_t *plan;
+  if (ends_open(context, rank_number, size, &rank) != 0) return 1;
+  if (allreduce(&rank, "staged", &plan, &program) != 0) return 1;
+  if (launch_one(&rank, program, rank.streams[0], &output) != 0) return 1;
+  ENDS_TRY(cuda_end_synchronize(rank.end));
+  if (ends_close(&rank) != 0) return 1;
+  plan_free(plan);
+  return 0;
+}
+
+/* Fences of programs wait for no store of ours where the GPU has several domains. */
+static void check_domains(const char *domains, bool in_default_domain) {
+  ends_t ends = {.gpus = 2};
+  set_gpus("2");
+  gpu_setting("COLL_STANDIN_DOMAINS", domains);
+  ends_run_threads(2, launch_in_domain, &ends);
+  cr_assert(standin_launches(in_default_domain) == 2);
+  cr_assert(standin_launches(!in_default_domain) == 0);
+}
+
+Test(end_calls, launch_in_another_domain_than_programs) {
+  check_domains("2", false);
+}
+
+Test(end_calls, launch_on_gpus_with_one_domain) {
+  check_domains("1", true);
+}
+
 static int keep_contexts(int rank_number, int size, void *context) {
   const cuda_program_t *program;
   cuda_context_t current, other;

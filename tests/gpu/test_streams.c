@@ -117,26 +117,67 @@ static void add(const standin_launch_t *launch) {
   for (unsigned i = 0; i < launch->grid[0] * launch->block[0]; i++) data[i] += value;
 }
 
+/* The kernel above, in a module that the caller unloads. */
+static cuda_function_t load_add(cuda_module_t *module) {
+  cuda_function_t function;
+  cr_assert(standin_kernel_register("add", add, 2, (size_t[]){8, 4}));
+  GPU_DONE(driver->cuModuleLoadData(module, "image"));
+  GPU_RESULT(CUDA_RESULT_NOT_FOUND, driver->cuModuleGetFunction(&function, *module, "sub"));
+  GPU_DONE(driver->cuModuleGetFunction(&function, *module, "add"));
+  return function;
+}
+
+static cuda_launch_config_t launch_of(unsigned grid, unsigned block) {
+  return (cuda_launch_config_t){grid, 1, 1, block, 1, 1, 0, NULL, NULL, 0};
+}
+
 Test(streams, launch_registered_kernels) {
   begin();
   cuda_module_t module;
-  cuda_function_t function;
+  cuda_function_t function = load_add(&module);
   int blocks = 0;
   uint32_t value = 40;
   void *arguments[] = {&memory, &value};
-  cr_assert(standin_kernel_register("add", add, 2, (size_t[]){8, 4}));
-  GPU_DONE(driver->cuModuleLoadData(&module, "image"));
-  GPU_RESULT(CUDA_RESULT_NOT_FOUND, driver->cuModuleGetFunction(&function, module, "sub"));
-  GPU_DONE(driver->cuModuleGetFunction(&function, module, "add"));
+  cuda_launch_config_t config = launch_of(4, 256), larger = launch_of(1, 2048);
   GPU_DONE(driver->cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, function, 512, 0));
   cr_assert(blocks == 4);
   GPU_RESULT(CUDA_RESULT_INVALID_VALUE,
-             driver->cuLaunchKernel(function, 1, 1, 1, 2048, 1, 1, 0, NULL, arguments, NULL));
+             driver->cuLaunchKernelEx(&larger, function, arguments, NULL));
   GPU_DONE(driver->cuMemsetD32Async(memory, 2, 1024, NULL));
-  GPU_DONE(driver->cuLaunchKernel(function, 4, 1, 1, 256, 1, 1, 0, NULL, arguments, NULL));
+  GPU_DONE(driver->cuLaunchKernelEx(&config, function, arguments, NULL));
   value = 0; /* arguments were copied */
   GPU_DONE(driver->cuStreamSynchronize(NULL));
   cr_assert(word(0) == 42 && word(1023) == 42);
+  GPU_DONE(driver->cuModuleUnload(module));
+  end();
+}
+
+Test(streams, launch_kernels_with_attributes) {
+  begin();
+  cuda_module_t module;
+  cuda_function_t function = load_add(&module);
+  uint32_t value = 1;
+  void *arguments[] = {&memory, &value};
+  cuda_launch_attribute_t attributes[2] = {
+      {.id = CUDA_LAUNCH_IGNORE},
+      {.id = CUDA_LAUNCH_SYNC_DOMAIN, .value.domain = CUDA_DOMAIN_REMOTE}};
+  cuda_launch_config_t config = launch_of(1, 1);
+  config.attribute_count = 2;
+  GPU_RESULT(CUDA_RESULT_INVALID_VALUE,
+             driver->cuLaunchKernelEx(&config, function, arguments, NULL));
+  config.attributes = attributes;
+  GPU_DONE(driver->cuLaunchKernelEx(&config, function, arguments, NULL));
+  cr_assert(standin_launches(false) == 1 && standin_launches(true) == 0);
+  attributes[1].value.domain = CUDA_DOMAIN_DEFAULT;
+  GPU_DONE(driver->cuLaunchKernelEx(&config, function, arguments, NULL));
+  cr_assert(standin_launches(false) == 1 && standin_launches(true) == 1);
+  attributes[1].value.domain = (cuda_domain_t)2;
+  GPU_RESULT(CUDA_RESULT_INVALID_VALUE,
+             driver->cuLaunchKernelEx(&config, function, arguments, NULL));
+  attributes[1].id = (cuda_launch_attribute_id_t)6; /* of dependent launches */
+  GPU_RESULT(CUDA_RESULT_NOT_SUPPORTED,
+             driver->cuLaunchKernelEx(&config, function, arguments, NULL));
+  GPU_DONE(driver->cuStreamSynchronize(NULL));
   GPU_DONE(driver->cuModuleUnload(module));
   end();
 }

@@ -99,11 +99,10 @@ static coll_status_t compute(copy_lane_t *lane, gpu_compute_t *work) {
   size_t blocks = (bytes + GPU_COMPUTE_BLOCK_BYTES - 1) / GPU_COMPUTE_BLOCK_BYTES;
   if (work->elements == 0) return COLL_OK;
   if (blocks > GPU_COMPUTE_BLOCKS_MAX) blocks = GPU_COMPUTE_BLOCKS_MAX;
-  void *arguments[] = {work};
   cuda_function_t kernel = lane->copy->config.code->compute[work->dtype][gpu_ops_of(work->op)];
   lane->queue->operations++;
-  return COPY_CALL(lane->copy, cuLaunchKernel, kernel, (unsigned)blocks, 1, 1, GPU_THREADS_MAX, 1,
-                   1, 0, lane->queue->stream, arguments, NULL);
+  return cuda_launch(&lane->copy->launcher, kernel, (uint32_t)blocks, GPU_THREADS_MAX, work,
+                     lane->queue->stream);
 }
 
 static coll_status_t reduce_pieces(copy_lane_t *lane, const gpu_action_t *action) {

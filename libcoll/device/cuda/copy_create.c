@@ -91,10 +91,9 @@ static coll_status_t copy_to_peer(const cuda_copy_t *copy, int peer) {
 /* With no elements. */
 static coll_status_t launch_kernel(const cuda_copy_t *copy) {
   gpu_compute_t work = {.kind = GPU_COMPUTE_SCALE, .dtype = COLL_UINT8, .element_bytes = 1};
-  void *arguments[] = {&work};
   cuda_function_t kernel = copy->config.code->compute[work.dtype][gpu_ops_of(work.op)];
-  return COPY_CALL(copy, cuLaunchKernel, kernel, GPU_COMPUTE_BLOCKS_MAX, 1, 1, GPU_THREADS_MAX, 1,
-                   1, 0, copy->queues[0].stream, arguments, NULL);
+  return cuda_launch(&copy->launcher, kernel, GPU_COMPUTE_BLOCKS_MAX, GPU_THREADS_MAX, &work,
+                     copy->queues[0].stream);
 }
 
 /* The driver may load code and allocate memory for a first launch, and wait for the GPU to do so.
@@ -130,7 +129,8 @@ coll_status_t cuda_copy_create(const cuda_driver_t *driver, const cuda_copy_conf
     made->driver = driver;
     pthread_mutex_init(&made->look, NULL);
     made->device = config->device;
-    status = allocate(made, config);
+    status = cuda_launcher_init(driver, config->device, &made->launcher);
+    if (status == COLL_OK) status = allocate(made, config);
     if (status == COLL_OK) status = create_streams(made);
     if (status == COLL_OK) status = create_seen(made);
     if (status == COLL_OK) status = warm_up(made);

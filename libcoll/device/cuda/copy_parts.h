@@ -10,6 +10,7 @@
 #include "device/cuda/compute_kernel.h"
 #include "device/cuda/copy.h"
 #include "device/cuda/message.h"
+#include "device/cuda/operations.h"
 
 /* Messages and signals so far, between this rank and one peer on one channel. Written by the thread
  * that launches, read by others. */
@@ -40,6 +41,7 @@ struct cuda_copy {
   cuda_copy_config_t config; /* without arenas */
   const cuda_driver_t *driver;
   int device;
+  cuda_launcher_t launcher;
   gpu_rank_t rank; /* in host memory; no abort word */
   char **arenas;
   cuda_stream_t aside;       /* of copy_watch.c */

@@ -128,14 +128,9 @@
     (int *value, cuda_function_attribute_t attribute, cuda_function_t function))                  \
   X(12000, cuFuncSetAttribute, ,                                                                  \
     (cuda_function_t function, cuda_function_attribute_t attribute, int value))                   \
-  X(12000, cuLaunchKernel, ,                                                                      \
-    (cuda_function_t function, unsigned grid_x, unsigned grid_y, unsigned grid_z,                 \
-     unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,                 \
-     cuda_stream_t stream, void **arguments, void **extra))                                       \
-  X(12000, cuLaunchCooperativeKernel, ,                                                           \
-    (cuda_function_t function, unsigned grid_x, unsigned grid_y, unsigned grid_z,                 \
-     unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,                 \
-     cuda_stream_t stream, void **arguments))                                                     \
+  X(12000, cuLaunchKernelEx, ,                                                                    \
+    (const cuda_launch_config_t *config, cuda_function_t function, void **arguments,              \
+     void **extra))                                                                               \
   X(12000, cuLaunchHostFunc, , (cuda_stream_t stream, cuda_host_fn_t function, void *context))    \
   X(12000, cuOccupancyMaxActiveBlocksPerMultiprocessor, ,                                         \
     (int *blocks, cuda_function_t function, int block_threads, size_t shared_bytes))

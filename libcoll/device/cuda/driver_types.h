@@ -72,6 +72,7 @@ typedef enum cuda_attribute { /* CUdevice_attribute */
                               CUDA_ATTRIBUTE_RDMA_WITH_VMM = 110,
                               CUDA_ATTRIBUTE_STREAM_64_BIT_OPS = 122,
                               CUDA_ATTRIBUTE_DMA_BUF = 124,
+                              CUDA_ATTRIBUTE_SYNC_DOMAINS = 126,
                               CUDA_ATTRIBUTE_HANDLE_FABRIC = 128,
                               CUDA_ATTRIBUTE_MULTICAST = 132,
                               CUDA_ATTRIBUTE_MPS = 133 /* unknown to older drivers */
@@ -149,6 +150,16 @@ typedef enum cuda_function_attribute { /* CUfunction_attribute */
                                        CUDA_FUNCTION_MAX_DYNAMIC_SHARED = 8
 } cuda_function_attribute_t;
 
+typedef enum cuda_launch_attribute_id { /* CUlaunchAttributeID */
+                                        CUDA_LAUNCH_IGNORE = 0,
+                                        CUDA_LAUNCH_SYNC_DOMAIN = 10
+} cuda_launch_attribute_id_t;
+
+typedef enum cuda_domain { /* CUlaunchMemSyncDomain */
+                           CUDA_DOMAIN_DEFAULT = 0,
+                           CUDA_DOMAIN_REMOTE = 1
+} cuda_domain_t;
+
 typedef enum cuda_symbol_status { /* CUdriverProcAddressQueryResult */
                                   CUDA_SYMBOL_FOUND = 0,
                                   CUDA_SYMBOL_MISSING = 1,
@@ -207,6 +218,22 @@ typedef struct cuda_multicast_prop { /* CUmulticastObjectProp */
   size_t bytes;
   unsigned long long handle_types, flags;
 } cuda_multicast_prop_t;
+
+typedef struct cuda_launch_attribute { /* CUlaunchAttribute */
+  cuda_launch_attribute_id_t id;
+  char pad[8 - sizeof(cuda_launch_attribute_id_t)];
+  union {
+    uint64_t words[8];
+    cuda_domain_t domain; /* of CUDA_LAUNCH_SYNC_DOMAIN */
+  } value;
+} cuda_launch_attribute_t;
+
+typedef struct cuda_launch_config { /* CUlaunchConfig */
+  unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes;
+  cuda_stream_t stream;
+  cuda_launch_attribute_t *attributes;
+  unsigned attribute_count;
+} cuda_launch_config_t;
 
 typedef struct cuda_ipc_handle {
   char bytes[CUDA_IPC_BYTES];

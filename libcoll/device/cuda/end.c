@@ -87,6 +87,7 @@ static coll_status_t make_arena(cuda_end_t *end) {
 
 static coll_status_t build(cuda_end_t *end) {
   COLL_TRY(load_kernels(end));
+  COLL_TRY(cuda_launcher_init(end->driver, end->device, &end->launcher));
   COLL_TRY(
       CUDA_END_CALL(end, cuStreamCreateWithPriority, &end->uploads, CUDA_STREAM_NON_BLOCKING, 0));
   COLL_TRY(make_words(end));

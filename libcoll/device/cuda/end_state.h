@@ -11,6 +11,7 @@
 #include "device/cuda/copy.h"
 #include "device/cuda/end.h"
 #include "device/cuda/memory.h"
+#include "device/cuda/operations.h"
 #include "device/cuda/order.h"
 #include "device/cuda/resident.h"
 
@@ -98,6 +99,7 @@ struct cuda_end {
   uint64_t process;
   cuda_context_t context; /* the GPU's primary one, retained */
   const cuda_code_t *code;
+  cuda_launcher_t launcher;
   cuda_stream_t uploads; /* waits for no other stream */
   cuda_uuid_t gpu;
   int multiprocessors, mps;

@@ -89,11 +89,9 @@ coll_status_t cuda_end_begin(cuda_end_t *end, cuda_stream_t stream, cuda_order_s
 coll_status_t cuda_end_queue(cuda_end_t *end, const cuda_order_stream_t *to, const gpu_call_t *call,
                              uint32_t blocks) {
   gpu_call_t argument = *call;
-  void *arguments[] = {&argument};
   cuda_function_t kernel = end->code->run[call->dtype][gpu_ops_of(call->op)];
   COLL_TRY(cuda_order_wait(&end->order, to));
-  COLL_TRY(CUDA_END_CALL(end, cuLaunchKernel, kernel, blocks, 1, 1, GPU_THREADS_MAX, 1, 1, 0,
-                         to->stream, arguments, NULL));
+  COLL_TRY(cuda_launch(&end->launcher, kernel, blocks, GPU_THREADS_MAX, &argument, to->stream));
   COLL_TRY(cuda_order_record(&end->order, to));
   end->last = end->order.last;
   return COLL_OK;

@@ -53,6 +53,7 @@ static int attribute_of(cuda_attribute_t attribute, cuda_device_t device) {
     case CUDA_ATTRIBUTE_VMM: return standin.vmm;
     case CUDA_ATTRIBUTE_HANDLE_POSIX: return standin.vmm;
     case CUDA_ATTRIBUTE_STREAM_64_BIT_OPS: return 1;
+    case CUDA_ATTRIBUTE_SYNC_DOMAINS: return standin.domains;
     case CUDA_ATTRIBUTE_MPS: return standin.mps;
     default: return 0;
   }

@@ -23,6 +23,7 @@ struct CUmod_st {
 static struct CUfunc_st kernels[KERNELS_MAX];
 static int kernel_count;
 static struct CUmod_st modules[MODULES_MAX];
+static int launches[CUDA_DOMAIN_REMOTE + 1];
 
 int standin_kernel_register(const char *name, standin_kernel_t kernel, int argument_count,
                             const size_t argument_bytes[]) {
@@ -148,46 +149,80 @@ static standin_launch_t *copy_arguments(cuda_function_t function, void **argumen
   return launch;
 }
 
-cuda_result_t cuLaunchKernel(cuda_function_t function, unsigned grid_x, unsigned grid_y,
-                             unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
-                             unsigned shared_bytes, cuda_stream_t handle, void **arguments,
-                             void **extra) {
-  cuda_context_t context;
-  cuda_result_t result = enter_function(function, &context);
-  if (result != CUDA_RESULT_OK) return result;
-  uint64_t grid = (uint64_t)grid_x * grid_y * grid_z;
-  uint64_t block = (uint64_t)block_x * block_y * block_z;
-  if (extra != NULL || grid == 0 || block == 0 || block > 1024 || shared_bytes > 227u << 10 ||
-      (arguments == NULL && function->argument_count > 0)) {
-    return standin_leave(CUDA_RESULT_INVALID_VALUE);
+int standin_launches(bool in_default_domain) {
+  standin_lock();
+  int count = launches[in_default_domain ? CUDA_DOMAIN_DEFAULT : CUDA_DOMAIN_REMOTE];
+  standin_unlock();
+  return count;
+}
+
+/* Finds the domain of a launch. Attributes that the stand-in does not know are refused. */
+static cuda_result_t find_domain(const cuda_launch_config_t *config, cuda_domain_t *domain) {
+  *domain = CUDA_DOMAIN_DEFAULT;
+  if (config->attribute_count > 0 && config->attributes == NULL) return CUDA_RESULT_INVALID_VALUE;
+  for (unsigned i = 0; i < config->attribute_count; i++) {
+    const cuda_launch_attribute_t *attribute = &config->attributes[i];
+    if (attribute->id == CUDA_LAUNCH_IGNORE) continue;
+    if (attribute->id != CUDA_LAUNCH_SYNC_DOMAIN) return CUDA_RESULT_NOT_SUPPORTED;
+    *domain = attribute->value.domain;
+    if (*domain > CUDA_DOMAIN_REMOTE) return CUDA_RESULT_INVALID_VALUE;
   }
-  cuda_stream_t stream = standin_stream(context, handle);
-  if (stream == NULL || stream->context != context) {
-    return standin_leave(CUDA_RESULT_INVALID_HANDLE);
-  }
+  return CUDA_RESULT_OK;
+}
+
+static bool is_valid(const cuda_launch_config_t *config) {
+  uint64_t grid = (uint64_t)config->grid_x * config->grid_y * config->grid_z;
+  uint64_t block = (uint64_t)config->block_x * config->block_y * config->block_z;
+  return grid > 0 && block > 0 && block <= 1024 && config->shared_bytes <= 227u << 10;
+}
+
+/* With the lock. */
+static cuda_result_t queue_launch(cuda_stream_t stream, cuda_function_t function,
+                                  const cuda_launch_config_t *config, void **arguments) {
   size_t launch_bytes;
   standin_launch_t *launch = copy_arguments(function, arguments, &launch_bytes);
-  if (launch == NULL) return standin_leave(CUDA_RESULT_OUT_OF_MEMORY);
-  unsigned sizes[] = {grid_x, grid_y, grid_z, block_x, block_y, block_z};
-  memcpy(launch->grid, sizes, sizeof launch->grid);
-  memcpy(launch->block, sizes + 3, sizeof launch->block);
-  launch->shared_bytes = shared_bytes;
-  launch->device = context->device;
-  launch->name = function->name;
+  if (launch == NULL) return CUDA_RESULT_OUT_OF_MEMORY;
+  *launch = (standin_launch_t){.name = function->name,
+                               .grid = {config->grid_x, config->grid_y, config->grid_z},
+                               .block = {config->block_x, config->block_y, config->block_z},
+                               .shared_bytes = config->shared_bytes,
+                               .device = stream->context->device,
+                               .arguments = launch->arguments};
   operation_t o = {.kind = OPERATION_KERNEL,
                    .kernel = function->kernel,
                    .launch = launch,
                    .launch_bytes = launch_bytes,
                    .argument_count = function->argument_count};
-  result = standin_queue(stream, &o);
+  cuda_result_t result = standin_queue(stream, &o);
   if (result != CUDA_RESULT_OK) free(launch);
+  return result;
+}
+
+cuda_result_t cuLaunchKernelEx(const cuda_launch_config_t *config, cuda_function_t function,
+                               void **arguments, void **extra) {
+  cuda_context_t context;
+  cuda_domain_t domain;
+  cuda_result_t result = enter_function(function, &context);
+  if (result != CUDA_RESULT_OK) return result;
+  if (config == NULL || extra != NULL || !is_valid(config) ||
+      (arguments == NULL && function->argument_count > 0)) {
+    return standin_leave(CUDA_RESULT_INVALID_VALUE);
+  }
+  cuda_stream_t stream = standin_stream(context, config->stream);
+  if (stream == NULL || stream->context != context) {
+    return standin_leave(CUDA_RESULT_INVALID_HANDLE);
+  }
+  result = find_domain(config, &domain);
+  if (result == CUDA_RESULT_OK) result = queue_launch(stream, function, config, arguments);
+  if (result == CUDA_RESULT_OK) launches[domain]++;
   return standin_leave(result);
 }
 
-cuda_result_t cuLaunchCooperativeKernel(cuda_function_t function, unsigned grid_x, unsigned grid_y,
-                                        unsigned grid_z, unsigned block_x, unsigned block_y,
-                                        unsigned block_z, unsigned shared_bytes,
-                                        cuda_stream_t stream, void **arguments) {
-  return cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes,
-                        stream, arguments, NULL);
+cuda_result_t cuLaunchKernel(cuda_function_t function, unsigned grid_x, unsigned grid_y,
+                             unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,
+                             unsigned shared_bytes, cuda_stream_t stream, void **arguments,
+                             void **extra) {
+  const cuda_launch_config_t config = {grid_x,  grid_y,       grid_z, block_x, block_y,
+                                       block_z, shared_bytes, stream, NULL,    0};
+  return cuLaunchKernelEx(&config, function, arguments, extra);
 }

@@ -13,6 +13,7 @@
  *   COLL_STANDIN_NVLINK    0: they access it over PCIe, without native atomics
  *   COLL_STANDIN_BYTES     memory of each GPU (default 16 GiB, used where it is written)
  *   COLL_STANDIN_NO_VMM    1: the devices have no virtual memory management
+ *   COLL_STANDIN_DOMAINS   domains of memory synchronization of each GPU (default 4)
  *   COLL_STANDIN_MPS       1: the devices say that processes share them by MPS
  *   COLL_STANDIN_DELAY_US  delays each operation of a stream by up to that, drawn at random
  *   COLL_STANDIN_SEED      of these delays (default 1)
@@ -50,6 +51,10 @@ typedef void (*standin_kernel_t)(const standin_launch_t *launch);
 #define STANDIN_API __attribute__((visibility("default")))
 STANDIN_API int standin_kernel_register(const char *name, standin_kernel_t kernel,
                                         int argument_count, const size_t argument_bytes[]);
+
+/* How many kernels were launched so far, or captured, in the default domain of memory
+ * synchronization or in another one. */
+STANDIN_API int standin_launches(bool in_default_domain);
 
 /* How many objects exist: allocations, reservations, mappings, streams, events, modules and
  * retained contexts. Writes "2 streams, 1 mapping" to text. At exit the stand-in prints the same to

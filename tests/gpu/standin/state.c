@@ -108,6 +108,7 @@ cuda_result_t cuInit(unsigned flags) {
   standin.peers = standin_setting("COLL_STANDIN_PEERS", 1) != 0;
   standin.nvlink = standin_setting("COLL_STANDIN_NVLINK", 1) != 0;
   standin.vmm = standin_setting("COLL_STANDIN_NO_VMM", 0) == 0;
+  standin.domains = (int)standin_setting("COLL_STANDIN_DOMAINS", 4);
   standin.mps = standin_setting("COLL_STANDIN_MPS", 0) != 0;
   standin.delay_us = (unsigned)standin_setting("COLL_STANDIN_DELAY_US", 0);
   standin.seed = (uint64_t)standin_setting("COLL_STANDIN_SEED", 1);

@@ -125,6 +125,7 @@ typedef struct standin {
   int device_count;
   int gpus[STANDIN_GPUS_MAX]; /* number of the GPU by ordinal */
   bool peers, nvlink, vmm, mps;
+  int domains;
   long queue;                               /* launches that a stream holds */
   size_t gpu_bytes, used[STANDIN_GPUS_MAX]; /* by ordinal */
   struct CUctx_st contexts[STANDIN_GPUS_MAX];
