@@ -39,8 +39,8 @@ static coll_status_t find_count(const plan_shape_t *shape, size_t element_bytes,
                    base_collective_name(shape->collective), shape->size, PROXY_SLOT_BYTES);
 }
 
-/* Queues the copies of a piece between the slot and `blocks` blocks of the user's buffer. */
-static coll_status_t copy(const cut_t *cut, cuda_stream_t stream, size_t step, size_t blocks,
+/* Adds the copies of a piece between the slot and `blocks` blocks of the user's buffer. */
+static coll_status_t copy(const cut_t *cut, cuda_copies_t *copies, size_t step, size_t blocks,
                           char *user, char *slot, bool is_in) {
   size_t whole = cut->call->shape.count, first = step * cut->count;
   size_t count = whole - first < cut->count ? whole - first : cut->count;
@@ -51,18 +51,18 @@ static coll_status_t copy(const cut_t *cut, cuda_stream_t stream, size_t step, s
   }
   for (size_t block = 0; block < blocks; block++) {
     char *there = user + block * stride + first * cut->element_bytes, *here = slot + block * bytes;
-    COLL_TRY(proxy_copy(cut->proxy, stream, is_in ? here : there, is_in ? there : here, bytes));
+    COLL_TRY(cuda_copies_add(copies, is_in ? here : there, is_in ? there : here, bytes));
   }
   return COLL_OK;
 }
 
 static coll_status_t begin(void *context, size_t step, const proxy_slot_t *slot,
-                           cuda_stream_t stream, proxy_job_t **job) {
+                           cuda_copies_t *copies, proxy_job_t **job) {
   const cut_t *cut = context;
   const struct coll_comm *comm = cut->call->comm;
   size_t rest = cut->call->shape.count - step * cut->count;
   COLL_TRY(
-      copy(cut, stream, step, cut->in_blocks, (char *)(uintptr_t)cut->call->send, slot->in, true));
+      copy(cut, copies, step, cut->in_blocks, (char *)(uintptr_t)cut->call->send, slot->in, true));
   COLL_TRY(proxy_job_create(cut->proxy, slot, 1, job));
   run_call_t *piece = &(*job)->calls[0];
   *piece = cut->piece;
@@ -74,9 +74,9 @@ static coll_status_t begin(void *context, size_t step, const proxy_slot_t *slot,
 }
 
 static coll_status_t end(void *context, size_t step, const proxy_slot_t *slot,
-                         cuda_stream_t stream) {
+                         cuda_copies_t *copies) {
   const cut_t *cut = context;
-  return copy(cut, stream, step, cut->out_blocks, cut->call->recv, slot->out, false);
+  return copy(cut, copies, step, cut->out_blocks, cut->call->recv, slot->out, false);
 }
 
 /* The call on the proxy's communicator, out of place. */

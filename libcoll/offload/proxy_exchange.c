@@ -101,15 +101,14 @@ static run_call_t make_call(offload_proxy_t *proxy, const part_t *part, const pr
 }
 
 static coll_status_t begin(void *context, size_t step, const proxy_slot_t *slot,
-                           cuda_stream_t stream, proxy_job_t **job) {
+                           cuda_copies_t *copies, proxy_job_t **job) {
   exchange_t *exchange = context;
   size_t in_bytes, out_bytes;
   list_parts(exchange, step, &in_bytes, &out_bytes);
   for (size_t i = 0; i < exchange->part_count; i++) {
     const part_t *part = &exchange->parts[i];
     if (!part->transfer->sends) continue;
-    COLL_TRY(
-        proxy_copy(exchange->proxy, stream, slot->in + part->at, user_address(part), part->bytes));
+    COLL_TRY(cuda_copies_add(copies, slot->in + part->at, user_address(part), part->bytes));
   }
   COLL_TRY(proxy_job_create(exchange->proxy, slot, exchange->part_count, job));
   for (size_t i = 0; i < exchange->part_count; i++) {
@@ -119,15 +118,14 @@ static coll_status_t begin(void *context, size_t step, const proxy_slot_t *slot,
 }
 
 static coll_status_t end(void *context, size_t step, const proxy_slot_t *slot,
-                         cuda_stream_t stream) {
+                         cuda_copies_t *copies) {
   exchange_t *exchange = context;
   size_t in_bytes, out_bytes;
   list_parts(exchange, step, &in_bytes, &out_bytes);
   for (size_t i = 0; i < exchange->part_count; i++) {
     const part_t *part = &exchange->parts[i];
     if (part->transfer->sends) continue;
-    COLL_TRY(
-        proxy_copy(exchange->proxy, stream, user_address(part), slot->out + part->at, part->bytes));
+    COLL_TRY(cuda_copies_add(copies, user_address(part), slot->out + part->at, part->bytes));
   }
   return COLL_OK;
 }

@@ -6,6 +6,7 @@
 
 #include <sys/types.h>
 
+#include "device/cuda/operations.h"
 #include "device/cuda/order.h"
 #include "offload/proxy.h"
 #include "offload/state.h"
@@ -119,19 +120,15 @@ void proxy_leave(const offload_proxy_t *proxy, cuda_capture_mode_t mode);
   cuda_driver_check((proxy)->driver, (proxy)->driver->function(__VA_ARGS__), #function, \
                     (proxy)->device)
 
-/* Queues a copy; none if there are no bytes. */
-coll_status_t proxy_copy(const offload_proxy_t *proxy, cuda_stream_t stream, void *dst,
-                         const void *src, size_t bytes);
-
 /* A call as steps, each of which takes one slot. */
 typedef struct proxy_steps {
   size_t count;
   size_t in_bytes, out_bytes; /* of a call of one step, whatever that is; else 0 */
-  /* Queues the copies to the slot, and makes the job. */
-  coll_status_t (*begin)(void *context, size_t step, const proxy_slot_t *slot, cuda_stream_t stream,
-                         proxy_job_t **job);
-  /* Queues the copies from the slot. */
-  coll_status_t (*end)(void *context, size_t step, const proxy_slot_t *slot, cuda_stream_t stream);
+  /* Adds the copies to the slot, and makes the job. */
+  coll_status_t (*begin)(void *context, size_t step, const proxy_slot_t *slot,
+                         cuda_copies_t *copies, proxy_job_t **job);
+  /* Adds the copies from the slot. */
+  coll_status_t (*end)(void *context, size_t step, const proxy_slot_t *slot, cuda_copies_t *copies);
   void *context;
 } proxy_steps_t;
 

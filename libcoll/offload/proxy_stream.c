@@ -30,27 +30,28 @@ void proxy_leave(const offload_proxy_t *proxy, cuda_capture_mode_t mode) {
 
 /* ---- steps -----------------------------------------------------------------------------------*/
 
-coll_status_t proxy_copy(const offload_proxy_t *proxy, cuda_stream_t stream, void *dst,
-                         const void *src, size_t bytes) {
-  if (bytes == 0) return COLL_OK;
-  return PROXY_CALL(proxy, cuMemcpyAsync, (cuda_ptr_t)(uintptr_t)dst, (cuda_ptr_t)(uintptr_t)src,
-                    bytes, stream);
-}
-
 static coll_status_t begin_step(offload_proxy_t *proxy, const cuda_order_stream_t *to,
                                 const proxy_steps_t *steps, size_t step, const proxy_slot_t *slot) {
   proxy_job_t *job;
-  COLL_TRY(steps->begin(steps->context, step, slot, to->stream, &job));
+  cuda_copies_t copies;
+  cuda_copies_begin(proxy->driver, proxy->device, to->stream, to->capture != 0, &copies);
+  COLL_TRY(steps->begin(steps->context, step, slot, &copies, &job));
   job->is_captured = to->capture != 0;
-  coll_status_t status = PROXY_CALL(proxy, cuLaunchHostFunc, to->stream, proxy_job_post, job);
+  coll_status_t status = cuda_copies_queue(&copies);
+  if (status == COLL_OK) {
+    status = PROXY_CALL(proxy, cuLaunchHostFunc, to->stream, proxy_job_post, job);
+  }
   if (status != COLL_OK) proxy_job_free(job);
   return status;
 }
 
 static coll_status_t end_step(const offload_proxy_t *proxy, const cuda_order_stream_t *to,
                               const proxy_steps_t *steps, size_t step, const proxy_slot_t *slot) {
+  cuda_copies_t copies;
   COLL_TRY(PROXY_CALL(proxy, cuStreamWaitValue32, to->stream, slot->done_address, 1, CUDA_WAIT_EQ));
-  return steps->end(steps->context, step, slot, to->stream);
+  cuda_copies_begin(proxy->driver, proxy->device, to->stream, to->capture != 0, &copies);
+  COLL_TRY(steps->end(steps->context, step, slot, &copies));
+  return cuda_copies_queue(&copies);
 }
 
 static coll_status_t queue_one(offload_proxy_t *proxy, const cuda_order_stream_t *to,

@@ -34,9 +34,13 @@ typedef CUmemAccessDesc cuda_access_desc_t;
 typedef CUmulticastObjectProp cuda_multicast_prop_t;
 typedef CUipcMemHandle cuda_ipc_handle_t;
 typedef CUlaunchConfig cuda_launch_config_t;
+typedef CUmemcpyAttributes cuda_copy_attributes_t;
+typedef CUstreamBatchMemOpParams cuda_value_operation_t;
 
-/* The header declares a newer version of this one, under the old name. */
+/* The header declares newer versions of these, under the old names. */
 extern __typeof__(*(PFN_cuStreamGetCaptureInfo_v11030)0) cuStreamGetCaptureInfo_v2;
+#undef cuMemcpyBatchAsync
+extern __typeof__(*(PFN_cuMemcpyBatchAsync_v12080)0) cuMemcpyBatchAsync;
 
 typedef CUgraphExec cuda_graph_exec_t;
 

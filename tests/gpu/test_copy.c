@@ -197,8 +197,20 @@ Test(gpu_copy, two_ranks) {
   cr_assert(standin_launches(false) > 0 && standin_launches(true) == 0);
 }
 
+/* More than when the executors are created. */
+static bool has_batches(bool copies) {
+  return standin_batches(copies) > 4;
+}
+
 Test(gpu_copy, three_ranks_on_two_gpus) {
   play(3, 2, 0, NULL);
+  cr_assert(has_batches(true) && has_batches(false));
+}
+
+Test(gpu_copy, pieces_one_by_one_with_an_older_driver) {
+  gpu_setting("COLL_STANDIN_VERSION", "12070");
+  play(3, 2, 0, NULL);
+  cr_assert(standin_batches(true) == 0 && has_batches(false));
 }
 
 Test(gpu_copy, four_ranks) {

@@ -62,6 +62,14 @@ Test(driver, newer_functions_may_be_missing) {
   cr_assert(driver->cuMulticastBindMem != NULL);
 }
 
+Test(driver, older_drivers_lack_newer_functions) {
+  gpu_setting("COLL_STANDIN_VERSION", "12070");
+  const cuda_driver_t *driver = gpu_driver();
+  cr_assert(driver->version == 12070);
+  cr_assert(driver->cuMemcpyBatchAsync == NULL);
+  cr_assert(driver->cuMulticastCreate != NULL);
+}
+
 Test(driver, needs_a_gpu) {
   const cuda_driver_t *driver;
   gpu_setting("CUDA_VISIBLE_DEVICES", "");

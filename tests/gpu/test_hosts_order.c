@@ -249,6 +249,72 @@ Test(gpu_hosts_order, graphs_among_calls_on_other_streams) {
   HOSTS_RUN(2, {.hosts = 2, .body = among_calls});
 }
 
+/* ---- copies ----------------------------------------------------------------------------------*/
+
+enum { MESSAGES = 3, LENGTH = 500 };
+
+/* Messages to the next rank, each with numbers of its own; the previous rank's are received. */
+static int exchange_messages(hosts_side_t *side, uint64_t *data, coll_stream_t stream) {
+  party_rank_t *self = &side->self;
+  int next = (self->rank + 1) % self->size, last = (self->rank + self->size - 1) % self->size;
+  PARTY_OK(coll_group_start());
+  for (int i = 0; i < MESSAGES; i++) {
+    uint64_t *out = data + i * LENGTH, *in = data + (MESSAGES + i) * LENGTH;
+    PARTY_OK(coll_send(out, LENGTH, COLL_UINT64, next, self->comm, stream));
+    PARTY_OK(coll_recv(in, LENGTH, COLL_UINT64, last, self->comm, stream));
+  }
+  PARTY_OK(coll_group_end());
+  return 0;
+}
+
+static int expect_messages(const hosts_side_t *side, uint64_t *data) {
+  int last = (side->self.rank + side->self.size - 1) % side->self.size;
+  for (int i = 0; i < MESSAGES; i++) {
+    uint64_t *in = data + (MESSAGES + i) * LENGTH;
+    PARTY_TRY(expect_all(in, LENGTH, (uint64_t)(10 * last + i)));
+    for (int k = 0; k < LENGTH; k++) in[k] = 0;
+  }
+  return 0;
+}
+
+/* On a stream that takes copies in one call, and on two that do not: the legacy default stream, and
+ * one that is captured. */
+static int copy_messages(hosts_side_t *side) {
+  coll_stream_t legacy;
+  cuda_graph_t graph;
+  cuda_graph_exec_t exec;
+  uint64_t *data;
+  PARTY_TRY(hosts_alloc(side, 2 * MESSAGES * LENGTH * sizeof *data, (void **)&data));
+  for (int i = 0; i < MESSAGES * LENGTH; i++) {
+    data[i] = (uint64_t)(10 * side->self.rank + i / LENGTH);
+  }
+  PARTY_OK(coll_stream_from_cuda(NULL, &legacy));
+  PARTY_TRY(exchange_messages(side, data, legacy));
+  PARTY_OK(coll_stream_sync(legacy));
+  PARTY_TRY(expect_messages(side, data));
+  GPU_REQUIRE(cuStreamBeginCapture_v2(side->cuda[0], CUDA_CAPTURE_GLOBAL));
+  PARTY_TRY(exchange_messages(side, data, side->streams[0]));
+  GPU_REQUIRE(cuStreamEndCapture(side->cuda[0], &graph));
+  GPU_REQUIRE(cuGraphInstantiateWithFlags(&exec, graph, 0));
+  GPU_REQUIRE(cuGraphLaunch(exec, side->cuda[0]));
+  PARTY_OK(coll_stream_sync(side->streams[0]));
+  PARTY_TRY(expect_messages(side, data));
+  PARTY_REQUIRE(standin_batches(true) == 0, "copies were queued together");
+  PARTY_TRY(exchange_messages(side, data, side->streams[1]));
+  PARTY_OK(coll_stream_sync(side->streams[1]));
+  PARTY_TRY(expect_messages(side, data));
+  PARTY_REQUIRE(standin_batches(true) == 2, "copies were queued one by one");
+  GPU_REQUIRE(cuGraphExecDestroy(exec));
+  GPU_REQUIRE(cuGraphDestroy(graph));
+  PARTY_OK(coll_stream_destroy(legacy));
+  PARTY_OK(coll_mem_free(data));
+  return 0;
+}
+
+Test(gpu_hosts_order, copies_together_where_the_driver_takes_them) {
+  HOSTS_RUN(2, {.hosts = 2, .body = copy_messages});
+}
+
 /* ---- failures --------------------------------------------------------------------------------*/
 
 typedef enum missing { MISSING_ABORTS, MISSING_KILLED, MISSING_LATE } missing_t;

@@ -111,6 +111,143 @@ Test(streams, carry_out_work_of_a_destroyed_stream) {
   end();
 }
 
+/* ---- several at once -------------------------------------------------------------------------*/
+
+static cuda_value_operation_t value_of(cuda_value_kind_t kind, cuda_ptr_t address, uint64_t value,
+                                       unsigned flags) {
+  return (cuda_value_operation_t){.of_memory = {kind, address, value, flags, 0}};
+}
+
+Test(streams, store_and_wait_for_several_values_in_order) {
+  begin();
+  cuda_stream_t a = stream_create(CUDA_STREAM_NON_BLOCKING);
+  cuda_value_operation_t values[] = {
+      value_of(CUDA_VALUE_WRITE64, memory + 8, 1, 0),
+      value_of(CUDA_VALUE_WAIT64, memory, 5, CUDA_WAIT_GEQ),
+      value_of(CUDA_VALUE_WRITE64, memory + 16, 2, 0),
+      value_of(CUDA_VALUE_WAIT32, memory + 16, 2, CUDA_WAIT_EQ),
+      value_of(CUDA_VALUE_WRITE32, memory + 24, 3, 0),
+  };
+  GPU_DONE(driver->cuStreamBatchMemOp(a, 5, values, 0));
+  while (word(2) != 1) sched_yield();
+  cr_assert(word(4) == 0);
+  __atomic_store_n((uint64_t *)(uintptr_t)memory, 6, __ATOMIC_RELEASE);
+  GPU_DONE(driver->cuStreamSynchronize(a));
+  cr_assert(word(4) == 2 && word(6) == 3);
+  cr_assert(standin_batches(false) == 1 && standin_batches(true) == 0);
+  GPU_DONE(driver->cuStreamDestroy(a));
+  end();
+}
+
+/* Nothing of a call that is refused is queued. */
+Test(streams, refuse_values_that_the_driver_refuses) {
+  begin();
+  static cuda_value_operation_t many[256];
+  cuda_value_operation_t values[2] = {value_of(CUDA_VALUE_WRITE64, memory, 1, 0)};
+  for (int i = 0; i < 256; i++) many[i] = values[0];
+  GPU_RESULT(CUDA_RESULT_INVALID_VALUE, driver->cuStreamBatchMemOp(NULL, 0, values, 0));
+  GPU_RESULT(CUDA_RESULT_INVALID_VALUE, driver->cuStreamBatchMemOp(NULL, 256, many, 0));
+  GPU_RESULT(CUDA_RESULT_INVALID_VALUE, driver->cuStreamBatchMemOp(NULL, 1, NULL, 0));
+  GPU_RESULT(CUDA_RESULT_INVALID_VALUE, driver->cuStreamBatchMemOp(NULL, 1, values, 1));
+  values[1] = value_of(CUDA_VALUE_WRITE64, memory, 1, 1);
+  GPU_RESULT(CUDA_RESULT_INVALID_VALUE, driver->cuStreamBatchMemOp(NULL, 2, values, 0));
+  values[1] = value_of(CUDA_VALUE_WAIT64, memory, 1, CUDA_WAIT_NOR + 1);
+  GPU_RESULT(CUDA_RESULT_INVALID_VALUE, driver->cuStreamBatchMemOp(NULL, 2, values, 0));
+  values[1] = value_of(CUDA_VALUE_WRITE64, memory + 4, 1, 0);
+  GPU_RESULT(CUDA_RESULT_INVALID_VALUE, driver->cuStreamBatchMemOp(NULL, 2, values, 0));
+  values[1] = value_of((cuda_value_kind_t)3, memory, 1, 0);
+  GPU_RESULT(CUDA_RESULT_NOT_SUPPORTED, driver->cuStreamBatchMemOp(NULL, 2, values, 0));
+  GPU_DONE(driver->cuStreamSynchronize(NULL));
+  cr_assert(word(0) == 0);
+  end();
+}
+
+/* Copies of 16 bytes: from i * 16 to 1024 + i * 16. */
+typedef struct copies {
+  cuda_ptr_t dsts[4], srcs[4];
+  size_t bytes[4], begins[2], failed;
+  cuda_copy_attributes_t attributes[2];
+} copies_t;
+
+static copies_t four_copies(void) {
+  copies_t copies = {.begins = {0, 2}};
+  for (size_t i = 0; i < 4; i++) {
+    copies.srcs[i] = memory + 16 * i;
+    copies.dsts[i] = memory + 1024 + 16 * i;
+    copies.bytes[i] = 16;
+  }
+  for (int i = 0; i < 2; i++) copies.attributes[i].order = CUDA_SOURCE_IN_STREAM;
+  return copies;
+}
+
+static cuda_result_t copy_all(copies_t *c, size_t count, size_t attributes, cuda_stream_t stream) {
+  return driver->cuMemcpyBatchAsync(c->dsts, c->srcs, c->bytes, count, c->attributes, c->begins,
+                                    attributes, &c->failed, stream);
+}
+
+Test(streams, carry_out_several_copies) {
+  begin();
+  cuda_stream_t a = stream_create(CUDA_STREAM_NON_BLOCKING);
+  copies_t copies = four_copies();
+  copies.attributes[1].src_hint = (cuda_location_t){CUDA_LOCATION_DEVICE, 1};
+  GPU_DONE(driver->cuMemsetD32Async(memory, 7, 16, a));
+  GPU_DONE(copy_all(&copies, 4, 2, a));
+  GPU_DONE(driver->cuStreamSynchronize(a));
+  for (int i = 0; i < 16; i++) cr_assert(word(256 + i) == 7);
+  cr_assert(standin_batches(true) == 1 && standin_batches(false) == 0);
+  GPU_DONE(driver->cuStreamDestroy(a));
+  end();
+}
+
+#define REFUSED(copies, count, attributes) \
+  GPU_RESULT(CUDA_RESULT_INVALID_VALUE, copy_all(&(copies), count, attributes, a))
+
+Test(streams, refuse_copies_that_the_driver_refuses) {
+  begin();
+  cuda_stream_t a = stream_create(CUDA_STREAM_NON_BLOCKING);
+  copies_t good = four_copies(), bad = good;
+  GPU_RESULT(CUDA_RESULT_INVALID_VALUE, copy_all(&good, 4, 1, NULL));
+  GPU_RESULT(CUDA_RESULT_INVALID_VALUE, copy_all(&good, 4, 1, (cuda_stream_t)1));
+  GPU_DONE(copy_all(&good, 1, 1, (cuda_stream_t)2));
+  REFUSED(good, 0, 1);
+  REFUSED(good, 4, 0);
+  REFUSED(good, 2, 2); /* the second attributes are of no copy */
+  bad.begins[0] = 1;
+  REFUSED(bad, 4, 1);
+  bad = good;
+  bad.begins[1] = 0;
+  REFUSED(bad, 4, 2);
+  bad = good;
+  bad.attributes[0].order = 0;
+  REFUSED(bad, 4, 1);
+  bad = good;
+  bad.attributes[0].flags = 2;
+  REFUSED(bad, 4, 1);
+  bad = good;
+  bad.attributes[0].dst_hint = (cuda_location_t){CUDA_LOCATION_DEVICE, 2};
+  REFUSED(bad, 4, 1);
+  bad = good;
+  bad.bytes[3] = 0;
+  REFUSED(bad, 4, 1);
+  bad = good;
+  bad.dsts[3] = memory + 4088;
+  REFUSED(bad, 4, 1);
+  GPU_DONE(driver->cuCtxSynchronize());
+  GPU_DONE(driver->cuStreamDestroy(a));
+  end();
+}
+
+Test(streams, report_copies_that_depend_on_each_other) {
+  begin();
+  copies_t copies = four_copies();
+  copies.srcs[1] = copies.dsts[0];
+  GPU_DONE(copy_all(&copies, 2, 1, (cuda_stream_t)2));
+  GPU_DONE(driver->cuCtxSynchronize());
+  cr_assert(standin_misuses() == 1);
+}
+
+/* ---- kernels ---------------------------------------------------------------------------------*/
+
 static void add(const standin_launch_t *launch) {
   uint32_t *data = *(uint32_t **)launch->arguments[0];
   uint32_t value = *(uint32_t *)launch->arguments[1];

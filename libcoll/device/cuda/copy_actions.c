@@ -10,11 +10,16 @@ static cuda_ptr_t pointer(const void *address) {
   return (cuda_ptr_t)(uintptr_t)address;
 }
 
-static coll_status_t copy_bytes(copy_lane_t *lane, const char *dst, const char *src, size_t bytes) {
+static void begin_copies(const copy_lane_t *lane, cuda_copies_t *copies) {
+  const cuda_copy_t *copy = lane->copy;
+  cuda_copies_begin(copy->driver, copy->device, lane->queue->stream, false, copies);
+}
+
+static coll_status_t add_copy(copy_lane_t *lane, cuda_copies_t *copies, char *dst, const char *src,
+                              size_t bytes) {
   if (bytes == 0 || dst == src) return COLL_OK;
   lane->queue->operations++;
-  return COPY_CALL(lane->copy, cuMemcpyAsync, pointer(dst), pointer(src), bytes,
-                   lane->queue->stream);
+  return cuda_copies_add(copies, dst, src, bytes);
 }
 
 /* A fence of the system precedes the store, so peers that see it see the copies before it. */
@@ -33,12 +38,15 @@ static coll_status_t wait_for_flag(copy_lane_t *lane, const uint64_t *flag, uint
 
 static coll_status_t move_message(copy_lane_t *lane, const gpu_action_t *action, char *slot,
                                   bool sends) {
+  cuda_copies_t copies;
+  begin_copies(lane, &copies);
   for (int32_t i = 0; i < action->piece_count; i++) {
     gpu_range_t range = gpu_range_of(&lane->run, &lane->run.pieces[action->pieces + (uint32_t)i]);
-    COLL_TRY(copy_bytes(lane, sends ? slot : range.at, sends ? range.at : slot, range.bytes));
+    char *dst = sends ? slot : range.at, *src = sends ? range.at : slot;
+    COLL_TRY(add_copy(lane, &copies, dst, src, range.bytes));
     slot += range.bytes;
   }
-  return COLL_OK;
+  return cuda_copies_queue(&copies);
 }
 
 static coll_status_t send_message(copy_lane_t *lane, const gpu_action_t *action) {
@@ -68,30 +76,61 @@ static coll_status_t receive_message(copy_lane_t *lane, const gpu_action_t *acti
   return store_flag(lane, &gpu_peer_fifo(run, action)->taken, number + 1);
 }
 
-static coll_status_t signal_peer(copy_lane_t *lane, const gpu_action_t *action) {
+/* ---- signals --------------------------------------------------------------------------------*/
+
+static coll_status_t add_signal(copy_lane_t *lane, const gpu_action_t *action,
+                                cuda_values_t *values) {
   copy_counters_t *counters = counters_of(lane, action);
   uint64_t number = copy_count(&counters->signals) + 1;
   copy_set_count(&counters->signals, number);
-  return store_flag(lane, gpu_peer_fifo(&lane->run, action)->signals, number);
+  return cuda_values_store(values, gpu_peer_fifo(&lane->run, action)->signals, number);
 }
 
-static coll_status_t wait_for_signal(copy_lane_t *lane, const gpu_action_t *action) {
+static coll_status_t add_wait(copy_lane_t *lane, const gpu_action_t *action,
+                              cuda_values_t *values) {
   copy_counters_t *counters = counters_of(lane, action);
   uint64_t number = copy_count(&counters->waits) + 1;
   copy_set_count(&counters->waits, number);
-  return wait_for_flag(lane, gpu_own_fifo(&lane->run, action)->signals, number);
+  return cuda_values_wait(values, gpu_own_fifo(&lane->run, action)->signals, number);
+}
+
+static bool is_signal(const gpu_action_t *action) {
+  return action->kind == GPU_SIGNAL || action->kind == GPU_WAIT;
+}
+
+static coll_status_t queue_signals(copy_lane_t *lane, const gpu_action_t actions[],
+                                   uint32_t count) {
+  cuda_values_t values;
+  cuda_values_begin(lane->copy->driver, lane->copy->device, lane->queue->stream, &values);
+  for (uint32_t i = 0; i < count; i++) {
+    bool waits = actions[i].kind == GPU_WAIT;
+    COLL_TRY(waits ? add_wait(lane, &actions[i], &values) : add_signal(lane, &actions[i], &values));
+  }
+  lane->queue->operations += count;
+  return cuda_values_queue(&values);
+}
+
+uint32_t copy_together(const gpu_action_t actions[], uint32_t most) {
+  uint32_t count = 1;
+  if (most > CUDA_VALUES_MAX) most = CUDA_VALUES_MAX;
+  if (!is_signal(&actions[0])) return 1;
+  while (count < most && is_signal(&actions[count]) && !actions[count - 1].watched) count++;
+  return count;
 }
 
 /* ---- local ----------------------------------------------------------------------------------*/
 
+/* Also a reduction of one operand. */
 static coll_status_t copy_pieces(copy_lane_t *lane, const gpu_action_t *action) {
   const gpu_run_t *run = &lane->run;
+  cuda_copies_t copies;
+  begin_copies(lane, &copies);
   for (int32_t i = 0; i < action->piece_count; i++) {
     const gpu_piece_t *piece = &run->pieces[action->pieces + 2 * (uint32_t)i];
     gpu_range_t dst = gpu_range_of(run, &piece[0]), src = gpu_range_of(run, &piece[1]);
-    COLL_TRY(copy_bytes(lane, dst.at, src.at, dst.bytes));
+    COLL_TRY(add_copy(lane, &copies, dst.at, src.at, dst.bytes));
   }
-  return COLL_OK;
+  return cuda_copies_queue(&copies);
 }
 
 static coll_status_t compute(copy_lane_t *lane, gpu_compute_t *work) {
@@ -109,6 +148,7 @@ static coll_status_t reduce_pieces(copy_lane_t *lane, const gpu_action_t *action
   const gpu_run_t *run = &lane->run;
   const gpu_call_t *call = run->call;
   int32_t count = action->operands - 1;
+  if (count == 1) return copy_pieces(lane, action);
   for (int32_t i = 0; i < action->piece_count; i++) {
     const gpu_piece_t *piece = &run->pieces[action->pieces + (uint32_t)i * action->operands];
     gpu_range_t dst = gpu_range_of(run, piece);
@@ -119,10 +159,6 @@ static coll_status_t reduce_pieces(copy_lane_t *lane, const gpu_action_t *action
                           .element_bytes = call->element_bytes,
                           .elements = dst.bytes / call->element_bytes,
                           .dst = dst.at};
-    if (count == 1) {
-      COLL_TRY(copy_bytes(lane, dst.at, gpu_range_of(run, &piece[1]).at, dst.bytes));
-      continue;
-    }
     for (int32_t k = 0; k < count; k++) work.sources[k] = gpu_range_of(run, &piece[1 + k]).at;
     COLL_TRY(compute(lane, &work));
   }
@@ -138,14 +174,15 @@ static coll_status_t wait_for_step(copy_lane_t *lane, const gpu_action_t *action
                    lane->copy->steps[begin + (uint32_t)action->channel], 0);
 }
 
-coll_status_t copy_act(copy_lane_t *lane, const gpu_action_t *action) {
+coll_status_t copy_act(copy_lane_t *lane, const gpu_action_t actions[], uint32_t count) {
+  const gpu_action_t *action = &actions[0];
   switch (action->kind) {
     case GPU_COPY: return copy_pieces(lane, action);
     case GPU_REDUCE: return reduce_pieces(lane, action);
     case GPU_SEND: return send_message(lane, action);
     case GPU_RECV: return receive_message(lane, action);
-    case GPU_SIGNAL: return signal_peer(lane, action);
-    case GPU_WAIT: return wait_for_signal(lane, action);
+    case GPU_SIGNAL:
+    case GPU_WAIT: return queue_signals(lane, actions, count);
     default: return wait_for_step(lane, action);
   }
 }

@@ -78,14 +78,22 @@ static coll_status_t allocate(cuda_copy_t *copy, const cuda_copy_config_t *confi
 
 /* ---- the first operations -------------------------------------------------------------------*/
 
-/* To a place of this rank in the peer's SCRATCH. */
-static coll_status_t copy_to_peer(const cuda_copy_t *copy, int peer) {
+/* To a place of this rank in the SCRATCH of each peer, alone and together. */
+static coll_status_t copy_to_peers(const cuda_copy_t *copy) {
   const gpu_room_t *room = &copy->rank.room;
   size_t at = (size_t)copy->rank.rank * GPU_LINE;
   char *from = gpu_arena_scratch(room, copy->arenas[copy->rank.rank], 0, 1) + at;
-  char *to = gpu_arena_scratch(room, copy->arenas[peer], 0, 1) + at;
-  return COPY_CALL(copy, cuMemcpyAsync, (cuda_ptr_t)(uintptr_t)to, (cuda_ptr_t)(uintptr_t)from,
-                   GPU_LINE / 2, copy->queues[0].stream);
+  cuda_copies_t copies;
+  cuda_copies_begin(copy->driver, copy->device, copy->queues[0].stream, false, &copies);
+  for (int twice = 0; twice < 2; twice++) {
+    for (int peer = 0; peer < room->size; peer++) {
+      char *to = gpu_arena_scratch(room, copy->arenas[peer], 0, 1) + at;
+      if (to == from) to += GPU_LINE / 2;
+      COLL_TRY(cuda_copies_add(&copies, to, from, GPU_LINE / 2));
+      if (twice == 0) COLL_TRY(cuda_copies_queue(&copies));
+    }
+  }
+  return cuda_copies_queue(&copies);
 }
 
 /* With no elements. */
@@ -103,8 +111,13 @@ static coll_status_t warm_up(const cuda_copy_t *copy) {
   bool fits = (size_t)room->size * GPU_LINE <= room->scratch_bytes;
   cuda_stream_t stream = copy->queues[0].stream;
   COLL_TRY(launch_kernel(copy));
-  for (int peer = 0; fits && peer < room->size; peer++) COLL_TRY(copy_to_peer(copy, peer));
+  if (fits) COLL_TRY(copy_to_peers(copy));
   uint64_t *flag = gpu_arena_progress(room, copy->arenas[copy->rank.rank], 0); /* is unused */
+  cuda_values_t values;
+  cuda_values_begin(copy->driver, copy->device, stream, &values);
+  COLL_TRY(cuda_values_store(&values, flag, 1));
+  COLL_TRY(cuda_values_wait(&values, flag, 1));
+  COLL_TRY(cuda_values_queue(&values));
   cuda_ptr_t address = (cuda_ptr_t)(uintptr_t)flag;
   COLL_TRY(COPY_CALL(copy, cuStreamWriteValue64, stream, address, 1, 0));
   COLL_TRY(COPY_CALL(copy, cuStreamWaitValue64, stream, address, 1, CUDA_WAIT_GEQ));

@@ -1,5 +1,5 @@
-/* Queues a call: its lanes in turn, an action of each at a time, so that no lane's stream is full
- * of operations that wait while another's would let them go on. */
+/* Queues a call: its lanes in turn, an action of each at a time, or signals and waits together, so
+ * that no lane's stream is full of operations that wait while another's would let them go on. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,7 +75,10 @@ static coll_status_t queue_action(copy_call_t *c, copy_lane_t *lane, bool *moved
   COLL_TRY(has_room(c->copy, lane->queue, &has));
   if (!has) return COLL_OK;
   *moved = true;
-  COLL_TRY(copy_act(lane, action));
+  uint32_t count = copy_together(action, lane->end - lane->next);
+  COLL_TRY(copy_act(lane, action, count));
+  lane->next += count - 1;
+  action += count - 1;
   if (action->watched) COLL_TRY(record_step(lane, lane->next));
   if (!gpu_next_window(&lane->run, action)) lane->next++;
   return COLL_OK;

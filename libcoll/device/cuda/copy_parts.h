@@ -78,8 +78,12 @@ coll_status_t copy_reserve_queues(cuda_copy_t *copy, int lanes);
 /* Ends the waits that there are: cuda_copy_abort, with the context. */
 coll_status_t copy_end_waits(cuda_copy_t *copy, bool *idle);
 
-/* Queues an action of the pass, in the lane's window. */
-coll_status_t copy_act(copy_lane_t *lane, const gpu_action_t *action);
+/* How many of a lane's next actions are queued together, at least 1: signals and waits that follow
+ * each other, up to one that another lane waits for. */
+uint32_t copy_together(const gpu_action_t actions[], uint32_t most);
+
+/* Queues so many actions of the pass, in the lane's window. */
+coll_status_t copy_act(copy_lane_t *lane, const gpu_action_t actions[], uint32_t count);
 
 /* Queues the scaling of the input, and the division of the output, in the lane's window. */
 coll_status_t copy_scale_input(copy_lane_t *lane);

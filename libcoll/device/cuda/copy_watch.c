@@ -21,23 +21,20 @@ static coll_status_t is_idle(cuda_copy_t *copy, bool *idle) {
   return COLL_OK;
 }
 
-static coll_status_t raise_flag(const cuda_copy_t *copy, const uint64_t *flag) {
-  return COPY_CALL(copy, cuStreamWriteValue64, copy->aside, (cuda_ptr_t)(uintptr_t)flag,
-                   ABORT_VALUE, 0);
-}
-
 static coll_status_t raise_flags(const cuda_copy_t *copy) {
   const gpu_room_t *room = &copy->rank.room;
   char *arena = copy->arenas[copy->rank.rank];
+  cuda_values_t values;
+  cuda_values_begin(copy->driver, copy->device, copy->aside, &values);
   for (int32_t peer = 0; peer < room->size; peer++) {
     for (int32_t channel = 0; channel < room->channels; channel++) {
       const gpu_fifo_t *fifo = gpu_arena_fifo(room, arena, peer, channel);
-      COLL_TRY(raise_flag(copy, fifo->sent));
-      COLL_TRY(raise_flag(copy, &fifo->taken));
-      COLL_TRY(raise_flag(copy, fifo->signals));
+      COLL_TRY(cuda_values_store(&values, fifo->sent, ABORT_VALUE));
+      COLL_TRY(cuda_values_store(&values, &fifo->taken, ABORT_VALUE));
+      COLL_TRY(cuda_values_store(&values, fifo->signals, ABORT_VALUE));
     }
   }
-  return COLL_OK;
+  return cuda_values_queue(&values);
 }
 
 /* Not more often than every ABORT_INTERVAL_NS, whoever calls it. */

@@ -1,7 +1,7 @@
 /*
  * The functions of NVIDIA's driver API that libcoll calls. Each entry has the CUDA version in which
  * the function got this prototype (12000 for all that the oldest driver we take has), its name, the
- * version suffix of its symbol, and its parameters.
+ * version suffix of its symbol, and its parameters. Later drivers have earlier prototypes, too.
  */
 #ifndef DEVICE_CUDA_DRIVER_FUNCTIONS_H
 #define DEVICE_CUDA_DRIVER_FUNCTIONS_H
@@ -90,6 +90,10 @@
 
 #define CUDA_STREAM_FUNCTIONS(X)                                                                  \
   X(12000, cuMemcpyAsync, , (cuda_ptr_t dst, cuda_ptr_t src, size_t bytes, cuda_stream_t stream)) \
+  X(12080, cuMemcpyBatchAsync, ,                                                                  \
+    (cuda_ptr_t * dsts, cuda_ptr_t * srcs, size_t * bytes, size_t count,                          \
+     cuda_copy_attributes_t * attributes, size_t * begins, size_t attribute_count,                \
+     size_t * failed, cuda_stream_t stream))                                                      \
   X(12000, cuMemsetD8Async, ,                                                                     \
     (cuda_ptr_t dst, unsigned char value, size_t count, cuda_stream_t stream))                    \
   X(12000, cuMemsetD32Async, ,                                                                    \
@@ -108,6 +112,8 @@
     (cuda_stream_t stream, cuda_ptr_t address, uint32_t value, unsigned flags))                   \
   X(12000, cuStreamWriteValue64, _v2,                                                             \
     (cuda_stream_t stream, cuda_ptr_t address, uint64_t value, unsigned flags))                   \
+  X(12000, cuStreamBatchMemOp, _v2,                                                               \
+    (cuda_stream_t stream, unsigned count, cuda_value_operation_t *operations, unsigned flags))   \
   X(12000, cuStreamIsCapturing, , (cuda_stream_t stream, cuda_capture_status_t * status))         \
   X(12000, cuStreamGetCaptureInfo, _v2,                                                           \
     (cuda_stream_t stream, cuda_capture_status_t * status, uint64_t * id, cuda_graph_t * graph,   \

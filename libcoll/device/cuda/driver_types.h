@@ -160,6 +160,19 @@ typedef enum cuda_domain { /* CUlaunchMemSyncDomain */
                            CUDA_DOMAIN_REMOTE = 1
 } cuda_domain_t;
 
+typedef enum cuda_value_kind { /* CUstreamBatchMemOpType */
+                               CUDA_VALUE_WAIT32 = 1,
+                               CUDA_VALUE_WRITE32 = 2,
+                               CUDA_VALUE_WAIT64 = 4,
+                               CUDA_VALUE_WRITE64 = 5
+} cuda_value_kind_t;
+
+typedef enum cuda_source_order { /* CUmemcpySrcAccessOrder */
+                                 CUDA_SOURCE_IN_STREAM = 1,
+                                 CUDA_SOURCE_DURING_CALL = 2,
+                                 CUDA_SOURCE_ANY_TIME = 3
+} cuda_source_order_t;
+
 typedef enum cuda_symbol_status { /* CUdriverProcAddressQueryResult */
                                   CUDA_SYMBOL_FOUND = 0,
                                   CUDA_SYMBOL_MISSING = 1,
@@ -234,6 +247,23 @@ typedef struct cuda_launch_config { /* CUlaunchConfig */
   cuda_launch_attribute_t *attributes;
   unsigned attribute_count;
 } cuda_launch_config_t;
+
+typedef union cuda_value_operation { /* CUstreamBatchMemOpParams */
+  struct {
+    cuda_value_kind_t kind;
+    cuda_ptr_t address;
+    uint64_t value;
+    unsigned flags;
+    cuda_ptr_t alias; /* of the driver */
+  } of_memory;
+  uint64_t words[6];
+} cuda_value_operation_t;
+
+typedef struct cuda_copy_attributes { /* CUmemcpyAttributes */
+  cuda_source_order_t order;
+  cuda_location_t src_hint, dst_hint; /* of managed memory */
+  unsigned flags;
+} cuda_copy_attributes_t;
 
 typedef struct cuda_ipc_handle {
   char bytes[CUDA_IPC_BYTES];

@@ -18,29 +18,30 @@ bool standin_copy_allowed(cuda_context_t context, const operation_t *copy) {
  * rely on. */
 #define WORDS_MAX ((size_t)64 << 10)
 
+cuda_result_t standin_operation_check(cuda_stream_t stream, operation_t *o, size_t align) {
+  bool copies = o->kind == OPERATION_COPY;
+  bool reads = o->kind == OPERATION_WAIT32 || o->kind == OPERATION_WAIT64;
+  const region_t *to = copies ? standin_region(o->dst) : NULL;
+  o->words = copies && (o->dst | o->src | o->bytes) % 8 == 0 && o->bytes <= WORDS_MAX &&
+             to != NULL && to->kind == REGION_HOST;
+  bool is_allowed = copies ? standin_copy_allowed(stream->context, o)
+                           : standin_accessible(stream->context, o->dst, o->bytes, !reads, false);
+  return o->dst % align == 0 && is_allowed ? CUDA_RESULT_OK : CUDA_RESULT_INVALID_VALUE;
+}
+
 /* Queues an operation whose memory the device may use now. align: of dst. */
 static cuda_result_t queue(cuda_stream_t handle, operation_t *o, size_t align) {
   cuda_context_t context;
-  bool copies = o->kind == OPERATION_COPY;
-  bool reads = o->kind == OPERATION_WAIT32 || o->kind == OPERATION_WAIT64;
   cuda_result_t result = standin_enter_context(&context);
   if (result != CUDA_RESULT_OK) return result;
   cuda_stream_t stream = standin_stream(context, handle);
   if (stream == NULL) return standin_leave(CUDA_RESULT_INVALID_HANDLE);
-  context = stream->context;
-  const region_t *to = copies ? standin_region(o->dst) : NULL;
-  o->words = o->words && to != NULL && to->kind == REGION_HOST;
-  if (o->dst % align != 0 ||
-      (copies ? !standin_copy_allowed(context, o)
-              : !standin_accessible(context, o->dst, o->bytes, !reads, false))) {
-    return standin_leave(CUDA_RESULT_INVALID_VALUE);
-  }
-  return standin_leave(standin_queue(stream, o));
+  result = standin_operation_check(stream, o, align);
+  return standin_leave(result == CUDA_RESULT_OK ? standin_queue(stream, o) : result);
 }
 
 cuda_result_t cuMemcpyAsync(cuda_ptr_t dst, cuda_ptr_t src, size_t bytes, cuda_stream_t stream) {
   operation_t o = {.kind = OPERATION_COPY, .dst = dst, .src = src, .bytes = bytes};
-  o.words = (dst | src | bytes) % 8 == 0 && bytes <= WORDS_MAX;
   return queue(stream, &o, 1);
 }
 

@@ -56,6 +56,9 @@ STANDIN_API int standin_kernel_register(const char *name, standin_kernel_t kerne
  * synchronization or in another one. */
 STANDIN_API int standin_launches(bool in_default_domain);
 
+/* How many calls have queued several copies, or values, at once. */
+STANDIN_API int standin_batches(bool copies);
+
 /* How many objects exist: allocations, reservations, mappings, streams, events, modules and
  * retained contexts. Writes "2 streams, 1 mapping" to text. At exit the stand-in prints the same to
  * stderr if there are any. */

@@ -122,7 +122,7 @@ cuda_result_t cuInit(unsigned flags) {
 
 cuda_result_t cuDriverGetVersion(int *version) {
   if (version == NULL) return CUDA_RESULT_INVALID_VALUE;
-  *version = (int)standin_setting("COLL_STANDIN_VERSION", 13000);
+  *version = (int)standin_setting("COLL_STANDIN_VERSION", STANDIN_VERSION);
   return CUDA_RESULT_OK;
 }
 

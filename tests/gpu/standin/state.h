@@ -12,6 +12,7 @@
 #include "gpu/standin/functions.h"
 #include "gpu/standin/standin.h"
 
+#define STANDIN_VERSION 13000 /* of CUDA, unless the environment has another */
 #define STANDIN_PAGE ((size_t)4096)
 #define STANDIN_BRANCHES_MAX 64 /* streams of one capture */
 
@@ -186,6 +187,9 @@ void standin_stream_end(cuda_stream_t stream);
 
 /* Waits until the context's streams are idle. Releases the lock meanwhile. */
 void standin_drain(cuda_context_t context);
+
+/* Whether the device may use the operation's memory now, and how. align: of dst. */
+cuda_result_t standin_operation_check(cuda_stream_t stream, operation_t *operation, size_t align);
 
 /* Queues a copy of the operation, with what the order of the legacy stream asks for; or adds it to
  * the graph that the stream is captured for. */

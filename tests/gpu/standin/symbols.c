@@ -43,6 +43,7 @@ cuda_result_t cuGetProcAddress_v2(const char *name, void **function, int version
   if (missing != NULL && strcmp(missing, name) == 0) return CUDA_RESULT_NOT_FOUND;
   for (size_t i = 0; i < sizeof symbols / sizeof symbols[0]; i++) {
     if (!has_name(&symbols[i], name)) continue;
+    if (symbols[i].since > standin_setting("COLL_STANDIN_VERSION", STANDIN_VERSION)) break;
     bool is_there = version >= symbols[i].since || symbols[i].since == OLDEST;
     *status = is_there ? CUDA_SYMBOL_FOUND : CUDA_SYMBOL_NEEDS_VERSION;
     if (*status != CUDA_SYMBOL_FOUND) return CUDA_RESULT_NOT_FOUND;
