@@ -138,23 +138,32 @@ int graphs_in_turn(const graphs_side_t *side) {
   return end(&scene);
 }
 
-/* The second stream joins the capture by an event, and the first waits for it at the end. */
-static int capture_both(const scene_t *scene, cuda_graph_exec_t *exec) {
-  const graphs_side_t *side = scene->side;
-  cuda_event_t event;
-  cuda_graph_t graph;
-  DONE(side->driver->cuEventCreate(&event, CUDA_EVENT_NO_TIMING));
+/* The second stream joins the capture of the first by an event, and the first waits for it at the
+ * end. */
+static int begin_both(const graphs_side_t *side, cuda_event_t *event) {
+  DONE(side->driver->cuEventCreate(event, CUDA_EVENT_NO_TIMING));
   DONE(cuStreamBeginCapture_v2(side->cuda[0], CUDA_CAPTURE_THREAD_LOCAL));
-  DONE(side->driver->cuEventRecord(event, side->cuda[0]));
-  DONE(side->driver->cuStreamWaitEvent(side->cuda[1], event, 0));
-  PARTY_TRY(call(scene, 0, 1, 1));
-  PARTY_TRY(call(scene, 1, 2, 0));
-  PARTY_TRY(call(scene, 2, 0, 1));
+  DONE(side->driver->cuEventRecord(*event, side->cuda[0]));
+  DONE(side->driver->cuStreamWaitEvent(side->cuda[1], *event, 0));
+  return 0;
+}
+
+static int end_both(const graphs_side_t *side, cuda_event_t event, cuda_graph_exec_t *exec) {
+  cuda_graph_t graph;
   DONE(side->driver->cuEventRecord(event, side->cuda[1]));
   DONE(side->driver->cuStreamWaitEvent(side->cuda[0], event, 0));
   DONE(cuStreamEndCapture(side->cuda[0], &graph));
   DONE(side->driver->cuEventDestroy(event));
   return make_exec(graph, exec);
+}
+
+static int capture_both(const scene_t *scene, cuda_graph_exec_t *exec) {
+  cuda_event_t event;
+  PARTY_TRY(begin_both(scene->side, &event));
+  PARTY_TRY(call(scene, 0, 1, 1));
+  PARTY_TRY(call(scene, 1, 2, 0));
+  PARTY_TRY(call(scene, 2, 0, 1));
+  return end_both(scene->side, event, exec);
 }
 
 int graphs_of_two_streams(const graphs_side_t *side) {
@@ -171,5 +180,43 @@ int graphs_of_two_streams(const graphs_side_t *side) {
   PARTY_TRY(synchronize(&scene));
   PARTY_TRY(expect(&scene, 0, expected));
   DONE(cuGraphExecDestroy(exec));
+  return end(&scene);
+}
+
+/* The call of the other capture comes between the two of the first. */
+static int capture_at_once(const scene_t *scene, cuda_stream_t cuda, coll_stream_t stream,
+                           cuda_graph_exec_t exec[2]) {
+  cuda_event_t event;
+  cuda_graph_t graph;
+  PARTY_TRY(begin_both(scene->side, &event));
+  DONE(cuStreamBeginCapture_v2(cuda, CUDA_CAPTURE_THREAD_LOCAL));
+  PARTY_TRY(call(scene, 0, 1, 1));
+  PARTY_OK(coll_barrier(scene->side->comm, stream));
+  PARTY_TRY(call(scene, 1, 0, 0));
+  DONE(cuStreamEndCapture(cuda, &graph));
+  PARTY_TRY(make_exec(graph, &exec[1]));
+  return end_both(scene->side, event, &exec[0]);
+}
+
+int graphs_captured_at_once(const graphs_side_t *side) {
+  enum { LAUNCHES = 10 };
+  cuda_graph_exec_t exec[2];
+  cuda_stream_t cuda;
+  coll_stream_t stream;
+  scene_t scene;
+  uint64_t expected = 1;
+  PARTY_TRY(begin(side, &scene));
+  DONE(side->driver->cuStreamCreateWithPriority(&cuda, CUDA_STREAM_NON_BLOCKING, 0));
+  PARTY_OK(coll_stream_from_cuda(cuda, &stream));
+  PARTY_TRY(capture_at_once(&scene, cuda, stream, exec));
+  for (int i = 0; i < LAUNCHES; i++) {
+    for (int k = 0; k < 2; k++) DONE(cuGraphLaunch(exec[k], side->cuda[k]));
+    expected *= (uint64_t)side->size * (uint64_t)side->size;
+  }
+  PARTY_TRY(synchronize(&scene));
+  PARTY_TRY(expect(&scene, 0, expected));
+  for (int k = 0; k < 2; k++) DONE(cuGraphExecDestroy(exec[k]));
+  PARTY_OK(coll_stream_destroy(stream));
+  DONE(side->driver->cuStreamDestroy(cuda));
   return end(&scene);
 }

@@ -28,4 +28,7 @@ int graphs_in_turn(const graphs_side_t *side);
 /* A capture of two streams with calls on both. */
 int graphs_of_two_streams(const graphs_side_t *side);
 
+/* Two captures at once, with calls in turn. */
+int graphs_captured_at_once(const graphs_side_t *side);
+
 #endif

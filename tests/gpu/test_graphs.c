@@ -50,6 +50,10 @@ Test(gpu_graphs, in_turn_with_calls) {
   run(graphs_in_turn);
 }
 
+Test(gpu_graphs, captured_at_once) {
+  run(graphs_captured_at_once);
+}
+
 Test(gpu_graphs, of_two_streams) {
   run(graphs_of_two_streams);
 }

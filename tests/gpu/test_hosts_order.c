@@ -242,6 +242,7 @@ static int among_calls(hosts_side_t *side) {
                                 .streams = {side->streams[0], side->streams[1]}};
   PARTY_TRY(graphs_in_order(&graphs));
   PARTY_TRY(graphs_in_turn(&graphs));
+  PARTY_TRY(graphs_captured_at_once(&graphs));
   return graphs_of_two_streams(&graphs);
 }
 

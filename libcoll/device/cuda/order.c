@@ -8,12 +8,19 @@
 coll_status_t cuda_order_init(const cuda_driver_t *driver, int device, cuda_order_t *order) {
   *order = (cuda_order_t){.driver = driver, .device = device};
   COLL_TRY(ORDER_CALL(order, cuEventCreate, &order->last, CUDA_EVENT_NO_TIMING));
-  return ORDER_CALL(order, cuEventCreate, &order->captured, CUDA_EVENT_NO_TIMING);
+  for (int i = 0; i < CUDA_ORDER_CAPTURES; i++) {
+    cuda_event_t *event = &order->captures[i].event;
+    COLL_TRY(ORDER_CALL(order, cuEventCreate, event, CUDA_EVENT_NO_TIMING));
+  }
+  return COLL_OK;
 }
 
 void cuda_order_free(cuda_order_t *order) {
   if (order->last != NULL) (void)order->driver->cuEventDestroy(order->last);
-  if (order->captured != NULL) (void)order->driver->cuEventDestroy(order->captured);
+  for (int i = 0; i < CUDA_ORDER_CAPTURES; i++) {
+    cuda_event_t event = order->captures[i].event;
+    if (event != NULL) (void)order->driver->cuEventDestroy(event);
+  }
   *order = (cuda_order_t){0};
 }
 
@@ -26,12 +33,24 @@ coll_status_t cuda_order_find(const cuda_order_t *order, cuda_stream_t stream,
   return ORDER_CALL(order, cuStreamGetCaptureInfo, stream, &status, &to->capture, NULL, NULL, NULL);
 }
 
+/* The capture's entry; CUDA_ORDER_CAPTURES: it has none. */
+static int find_capture(const cuda_order_t *order, uint64_t id) {
+  int i = 0;
+  while (i < CUDA_ORDER_CAPTURES && order->captures[i].id != id) i++;
+  return i;
+}
+
 coll_status_t cuda_order_wait(const cuda_order_t *order, const cuda_order_stream_t *to) {
-  bool follows = to->capture != 0 && to->capture == order->capture;
-  unsigned flags = to->capture != 0 && !follows ? CUDA_EVENT_WAIT_EXTERNAL : 0;
+  cuda_event_t event = order->last;
+  unsigned flags = 0;
   if (to->capture == 0 && !order->has_calls) return COLL_OK;
-  return ORDER_CALL(order, cuStreamWaitEvent, to->stream, follows ? order->captured : order->last,
-                    flags);
+  if (to->capture != 0) {
+    int i = find_capture(order, to->capture);
+    bool is_first = i == CUDA_ORDER_CAPTURES;
+    if (!is_first) event = order->captures[i].event;
+    if (is_first) flags = CUDA_EVENT_WAIT_EXTERNAL;
+  }
+  return ORDER_CALL(order, cuStreamWaitEvent, to->stream, event, flags);
 }
 
 coll_status_t cuda_order_record(cuda_order_t *order, const cuda_order_stream_t *to) {
@@ -39,6 +58,11 @@ coll_status_t cuda_order_record(cuda_order_t *order, const cuda_order_stream_t *
   if (to->capture == 0) return ORDER_CALL(order, cuEventRecord, order->last, to->stream);
   COLL_TRY(ORDER_CALL(order, cuEventRecordWithFlags, order->last, to->stream,
                       CUDA_EVENT_RECORD_EXTERNAL));
-  order->capture = to->capture;
-  return ORDER_CALL(order, cuEventRecord, order->captured, to->stream);
+  int i = find_capture(order, to->capture);
+  if (i == CUDA_ORDER_CAPTURES) {
+    i = order->oldest;
+    order->oldest = (order->oldest + 1) % CUDA_ORDER_CAPTURES;
+    order->captures[i].id = to->capture;
+  }
+  return ORDER_CALL(order, cuEventRecord, order->captures[i].event, to->stream);
 }

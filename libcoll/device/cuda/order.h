@@ -13,13 +13,21 @@
 
 #include "device/cuda/driver.h"
 
+/* A capture with calls. */
+typedef struct cuda_order_capture {
+  uint64_t id;        /* 0: none */
+  cuda_event_t event; /* behind its last call, in its graph */
+} cuda_order_capture_t;
+
+#define CUDA_ORDER_CAPTURES 4 /* that are known: the latest */
+
 typedef struct cuda_order {
   const cuda_driver_t *driver;
   int device;
-  cuda_event_t last;     /* behind the last call, and the last launch of a graph with calls */
-  cuda_event_t captured; /* behind the last captured call, in its graph */
-  uint64_t capture;      /* that recorded it; 0: none */
-  bool has_calls;        /* also captured ones */
+  cuda_event_t last; /* behind the last call, and the last launch of a graph with calls */
+  cuda_order_capture_t captures[CUDA_ORDER_CAPTURES];
+  int oldest;     /* of them, which the next one replaces */
+  bool has_calls; /* also captured ones */
 } cuda_order_t;
 
 /* Where a call is queued. */

@@ -10,7 +10,10 @@
 struct CUgraphExec_st {
   cuda_graph_t graph;
   cuda_stream_t streams[STANDIN_BRANCHES_MAX];
-  uint64_t *numbers;  /* of each node's copy in its stream, in the launch under way */
+  /* In the launch under way, of each node: the number of its copy in its stream; of those that wait
+   * for an event, first the number that they wait for, in that stream. */
+  uint64_t *numbers;
+  cuda_stream_t *others;
   cuda_stream_t last; /* of the last launch; NULL: none */
   uint64_t last_number;
   struct CUgraphExec_st *next;
@@ -87,6 +90,7 @@ static void free_exec(cuda_graph_exec_t exec) {
   }
   standin_graph_release(exec->graph);
   free(exec->numbers);
+  free(exec->others);
   free(exec);
 }
 
@@ -96,7 +100,8 @@ static cuda_graph_exec_t make_exec(cuda_graph_t graph) {
   exec->graph = graph;
   graph->uses++;
   exec->numbers = calloc((size_t)graph->node_count + 1, sizeof exec->numbers[0]);
-  bool is_good = exec->numbers != NULL;
+  exec->others = calloc((size_t)graph->node_count + 1, sizeof exec->others[0]);
+  bool is_good = exec->numbers != NULL && exec->others != NULL;
   for (int i = 0; i < graph->branch_count && is_good; i++) {
     exec->streams[i] = standin_stream_hidden(graph->branches[i].context);
     is_good = exec->streams[i] != NULL;
@@ -146,29 +151,35 @@ static standin_launch_t *copy_launch(const operation_t *operation) {
   return launch;
 }
 
-/* What the node waits for: of an event, what it stands for now. */
-static void find_other(cuda_graph_exec_t exec, const graph_node_t *node, operation_t *after) {
-  if (node->after >= 0) {
-    after->other = exec->streams[exec->graph->nodes[node->after].branch];
-    after->value = exec->numbers[node->after];
-  } else if (after->event->stream != NULL) {
-    after->other = after->event->stream;
-    after->value = after->event->number;
-  } else {
-    after->kind = OPERATION_NONE; /* it was never recorded */
+/* What events stand for when the graph is launched, whatever the graph records. */
+static cuda_result_t find_events(cuda_graph_exec_t exec) {
+  for (int i = 0; i < exec->graph->node_count; i++) {
+    cuda_event_t event = exec->graph->nodes[i].operation.event;
+    if (event == NULL) continue;
+    if (event->destroyed) {
+      standin_misuse("launch of a graph with an event that was destroyed");
+      return CUDA_RESULT_INVALID_HANDLE;
+    }
+    exec->others[i] = event->stream;
+    exec->numbers[i] = event->number;
   }
+  return CUDA_RESULT_OK;
+}
+
+static void find_other(cuda_graph_exec_t exec, int index, operation_t *after) {
+  int node = exec->graph->nodes[index].after;
+  bool is_event = node < 0;
+  after->other = is_event ? exec->others[index] : exec->streams[exec->graph->nodes[node].branch];
+  after->value = exec->numbers[is_event ? index : node];
+  if (after->other == NULL) after->kind = OPERATION_NONE; /* it was never recorded */
 }
 
 static cuda_result_t queue_node(cuda_graph_exec_t exec, int index) {
   const graph_node_t *node = &exec->graph->nodes[index];
   cuda_stream_t stream = exec->streams[node->branch];
   operation_t copy = node->operation;
-  if (copy.event != NULL && copy.event->destroyed) {
-    standin_misuse("launch of a graph with an event that was destroyed");
-    return CUDA_RESULT_INVALID_HANDLE;
-  }
   if (copy.kind == OPERATION_AFTER) {
-    find_other(exec, node, &copy);
+    find_other(exec, index, &copy);
   } else if (copy.kind == OPERATION_KERNEL) {
     copy.launch = copy_launch(&copy);
     if (copy.launch == NULL) return CUDA_RESULT_OUT_OF_MEMORY;
@@ -181,7 +192,8 @@ static cuda_result_t queue_node(cuda_graph_exec_t exec, int index) {
 
 static cuda_result_t launch(cuda_graph_exec_t exec, cuda_stream_t stream) {
   const operation_t begin = {.kind = OPERATION_NONE};
-  cuda_result_t result = standin_queue(stream, &begin);
+  cuda_result_t result = find_events(exec);
+  if (result == CUDA_RESULT_OK) result = standin_queue(stream, &begin);
   for (int i = 0; i < exec->graph->branch_count && result == CUDA_RESULT_OK; i++) {
     const operation_t after = {
         .kind = OPERATION_AFTER, .other = exec->last, .value = exec->last_number};
