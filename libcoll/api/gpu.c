@@ -174,6 +174,22 @@ coll_status_t api_gpu_run(const run_call_t *call, coll_stream_t stream) {
 
 /* ---- streams --------------------------------------------------------------------------------*/
 
+/* Blocks of a call wait for each other, so they must all be on the GPU at once, and a communicator
+ * counts on all multiprocessors. Those of a green context may be fewer than the blocks. */
+static coll_status_t check_green(const cuda_driver_t *driver, int device, cuda_stream_t stream) {
+  cuda_green_t green = NULL;
+  if (driver->cuStreamGetGreenCtx == NULL) return COLL_OK; /* no program has green contexts */
+  COLL_TRY(cuda_driver_check(driver, driver->cuStreamGetGreenCtx(stream, &green),
+                             "cuStreamGetGreenCtx", device));
+  if (green == NULL) return COLL_OK;
+  return base_fail(COLL_ERROR_UNSUPPORTED,
+                   "coll_stream_from_cuda: the stream is of a green context, whose "
+                   "multiprocessors may not take all blocks of a call at once, which wait for each "
+                   "other: use a stream of the primary context of GPU %d, and COLL_CUDA_BLOCKS to "
+                   "give calls fewer multiprocessors",
+                   device);
+}
+
 /* Kernels of this library are in the primary context of a GPU, and launches must be on streams of
  * theirs. The legacy and the thread's default stream are of whatever context is current. */
 static coll_status_t check_contexts(const cuda_driver_t *driver, cuda_context_t current, int device,
@@ -190,6 +206,7 @@ static coll_status_t check_contexts(const cuda_driver_t *driver, cuda_context_t 
                      device);
   }
   if ((uintptr_t)stream > CUDA_STREAM_DEFAULT_MAX) {
+    COLL_TRY(check_green(driver, device, stream));
     COLL_TRY(cuda_driver_check(driver, driver->cuStreamGetCtx(stream, &of_stream), "cuStreamGetCtx",
                                device));
   }

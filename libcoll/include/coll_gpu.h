@@ -43,8 +43,8 @@ typedef struct coll_window *coll_window_t;
  * the GPU whose context is current in the calling thread. coll_stream_destroy frees it, and leaves
  * the CUDA stream, which must exist until then, as it is. coll_stream_sync waits for all work on
  * the CUDA stream, and coll_stream_query asks for it. COLL_ERROR_UNSUPPORTED: there is no NVIDIA
- * driver or no GPU. COLL_ERROR_INVALID: the thread has no current context, it is
- * not the GPU's primary one, or the stream is of another. */
+ * driver or no GPU, or the stream is of a green context. COLL_ERROR_INVALID: the thread has no
+ * current context, it is not the GPU's primary one, or the stream is of another. */
 COLL_API coll_status_t coll_stream_from_cuda(void *cuda_stream, coll_stream_t *stream);
 
 /* Makes [ptr, ptr + bytes) of each rank a window: memory that all can access in calls on CUDA

@@ -9,6 +9,7 @@ typedef CUdevice cuda_device_t;
 typedef CUdeviceptr cuda_ptr_t;
 typedef CUmemGenericAllocationHandle cuda_mem_t;
 typedef CUcontext cuda_context_t;
+typedef CUgreenCtx cuda_green_t;
 typedef CUstream cuda_stream_t;
 typedef CUevent cuda_event_t;
 typedef CUmodule cuda_module_t;

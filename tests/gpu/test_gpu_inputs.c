@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "gpu/gpu.h"
+#include "gpu/standin/functions.h"
 #include "harness/party.h"
 
 #define COUNT 1024
@@ -79,6 +80,29 @@ Test(gpu_inputs, streams_of_another_gpu) {
   GPU_OK(coll_comm_destroy(comm));
   for (int i = 1; i >= 0; i--) cr_assert(close_side(&sides[i]) == 0, "%s", base_last_error());
   gpu_expect_clean();
+}
+
+/* Old drivers name it as a context of its own. */
+static void refuse_green_streams(const char *version, coll_status_t status, const char *part) {
+  side_t side;
+  cuda_stream_t cuda;
+  coll_stream_t stream;
+  begin();
+  gpu_setting("COLL_STANDIN_VERSION", version);
+  cr_assert(open_side(0, &side) == 0, "%s", base_last_error());
+  GPU_DONE(cuGreenCtxStreamCreate(&cuda, standin_green(0), CUDA_STREAM_NON_BLOCKING, 0));
+  GPU_FAILS(status, part, coll_stream_from_cuda(cuda, &stream));
+  GPU_DONE(side.driver->cuStreamDestroy(cuda));
+  cr_assert(close_side(&side) == 0, "%s", base_last_error());
+  gpu_expect_clean();
+}
+
+Test(gpu_inputs, streams_of_green_contexts) {
+  refuse_green_streams("13000", COLL_ERROR_UNSUPPORTED, "the stream is of a green context");
+}
+
+Test(gpu_inputs, streams_of_contexts_that_the_driver_does_not_tell_of) {
+  refuse_green_streams("12000", COLL_ERROR_INVALID, "the stream is of another GPU or CUDA context");
 }
 
 Test(gpu_inputs, memory_of_another_gpu) {
@@ -273,11 +297,6 @@ Test(gpu_inputs, a_call_for_which_there_is_no_memory) {
 }
 
 /* ---- another thread captures ----------------------------------------------------------------*/
-
-/* Of the stand-in. */
-cuda_result_t cuStreamBeginCapture_v2(cuda_stream_t stream, cuda_capture_mode_t mode);
-cuda_result_t cuStreamEndCapture(cuda_stream_t stream, cuda_graph_t *graph);
-cuda_result_t cuGraphDestroy(cuda_graph_t graph);
 
 typedef struct worker {
   coll_comm_t comm;

@@ -103,6 +103,7 @@
   X(12000, cuStreamQuery, , (cuda_stream_t stream))                                               \
   X(12000, cuStreamSynchronize, , (cuda_stream_t stream))                                         \
   X(12000, cuStreamGetCtx, , (cuda_stream_t stream, cuda_context_t * context))                    \
+  X(12040, cuStreamGetGreenCtx, , (cuda_stream_t stream, cuda_green_t * context))                 \
   X(12000, cuStreamWaitEvent, , (cuda_stream_t stream, cuda_event_t event, unsigned flags))       \
   X(12000, cuStreamWaitValue32, _v2,                                                              \
     (cuda_stream_t stream, cuda_ptr_t address, uint32_t value, unsigned flags))                   \

@@ -13,6 +13,7 @@ typedef int cuda_device_t;                  /* CUdevice: equal to the ordinal */
 typedef unsigned long long cuda_ptr_t;      /* CUdeviceptr: an address of the unified space */
 typedef unsigned long long cuda_mem_t;      /* CUmemGenericAllocationHandle */
 typedef struct CUctx_st *cuda_context_t;    /* CUcontext */
+typedef struct CUgreenCtx_st *cuda_green_t; /* CUgreenCtx */
 typedef struct CUstream_st *cuda_stream_t;  /* CUstream; NULL is the legacy default stream */
 typedef struct CUevent_st *cuda_event_t;    /* CUevent */
 typedef struct CUmod_st *cuda_module_t;     /* CUmodule */

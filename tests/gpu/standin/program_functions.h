@@ -17,6 +17,8 @@
   X(cuCtxGetStreamPriorityRange, (int *least, int *greatest))                                     \
   X(cuStreamBeginCapture_v2, (cuda_stream_t stream, cuda_capture_mode_t mode))                    \
   X(cuStreamEndCapture, (cuda_stream_t stream, cuda_graph_t * graph))                             \
+  X(cuGreenCtxStreamCreate,                                                                       \
+    (cuda_stream_t * stream, cuda_green_t context, unsigned flags, int priority))                 \
   X(cuGraphInstantiateWithFlags,                                                                  \
     (cuda_graph_exec_t * exec, cuda_graph_t graph, unsigned long long flags))                     \
   X(cuGraphLaunch, (cuda_graph_exec_t exec, cuda_stream_t stream))                                \

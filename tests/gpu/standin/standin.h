@@ -64,6 +64,9 @@ STANDIN_API int standin_batches(bool copies);
  * stderr if there are any. */
 STANDIN_API int standin_leaks(char *text, size_t bytes);
 
+/* A green context of the GPU, whose primary context is retained: some of its multiprocessors. */
+STANDIN_API struct CUgreenCtx_st *standin_green(int device);
+
 /* Makes the context of the GPU fail, as after an Xid: nothing more is carried out in it, and its
  * functions return CUDA_ERROR_ILLEGAL_ADDRESS. */
 STANDIN_API void standin_lose(int device);

@@ -24,6 +24,11 @@ struct CUctx_st {
   bool peers[STANDIN_GPUS_MAX];
 };
 
+struct CUgreenCtx_st {
+  struct CUctx_st handle; /* what the driver names the green context by as a context; no more */
+  int device;
+};
+
 typedef enum operation_kind {
   OPERATION_NONE,
   OPERATION_COPY, /* flags 1: between the GPUs of `value`, see STANDIN_PEERS */
@@ -61,6 +66,7 @@ typedef struct operation {
 
 struct CUstream_st {
   cuda_context_t context;
+  cuda_green_t green; /* of that context; NULL: none */
   unsigned flags;
   bool destroyed;
   bool hidden;        /* of no program: per-thread default streams, branches of graphs */

@@ -342,6 +342,36 @@ cuda_result_t cuStreamCreateWithPriority(cuda_stream_t *stream, unsigned flags, 
   return standin_leave(*stream == NULL ? CUDA_RESULT_OUT_OF_MEMORY : CUDA_RESULT_OK);
 }
 
+struct CUgreenCtx_st *standin_green(int device) {
+  static struct CUgreenCtx_st contexts[STANDIN_GPUS_MAX];
+  contexts[device].device = device;
+  return &contexts[device];
+}
+
+/* The stream is of the green context, whatever context is current. */
+cuda_result_t cuGreenCtxStreamCreate(cuda_stream_t *stream, cuda_green_t green, unsigned flags,
+                                     int priority) {
+  (void)priority;
+  cuda_result_t result = standin_enter();
+  if (result != CUDA_RESULT_OK) return result;
+  if (stream == NULL || green == NULL || flags != CUDA_STREAM_NON_BLOCKING) {
+    return standin_leave(CUDA_RESULT_INVALID_VALUE);
+  }
+  cuda_context_t primary = &standin.contexts[green->device];
+  if (primary->retains == 0) return standin_leave(CUDA_RESULT_INVALID_CONTEXT);
+  *stream = create(primary, flags);
+  if (*stream != NULL) (*stream)->green = green;
+  return standin_leave(*stream == NULL ? CUDA_RESULT_OUT_OF_MEMORY : CUDA_RESULT_OK);
+}
+
+cuda_result_t cuStreamGetGreenCtx(cuda_stream_t handle, cuda_green_t *green) {
+  cuda_stream_t stream;
+  cuda_result_t result = enter(handle, &stream);
+  if (result != CUDA_RESULT_OK) return result;
+  *green = stream->green;
+  return standin_leave(CUDA_RESULT_OK);
+}
+
 cuda_result_t cuCtxGetStreamPriorityRange(int *least, int *greatest) {
   cuda_context_t context;
   cuda_result_t result = standin_enter_context(&context);
@@ -399,6 +429,6 @@ cuda_result_t cuStreamGetCtx(cuda_stream_t handle, cuda_context_t *context) {
   cuda_stream_t stream;
   cuda_result_t result = enter(handle, &stream);
   if (result != CUDA_RESULT_OK) return result;
-  *context = stream->context;
+  *context = stream->green != NULL ? &stream->green->handle : stream->context;
   return standin_leave(CUDA_RESULT_OK);
 }
