@@ -93,7 +93,7 @@ cuda_result_t cuDeviceCanAccessPeer(int *can, cuda_device_t device, cuda_device_
   cuda_result_t result = enter_device(device);
   if (result != CUDA_RESULT_OK) return result;
   if (peer < 0 || peer >= standin.device_count) return standin_leave(CUDA_RESULT_INVALID_DEVICE);
-  *can = device != peer && standin.peers;
+  *can = device != peer && standin_reaches(standin.gpus[device], standin.gpus[peer]);
   return standin_leave(CUDA_RESULT_OK);
 }
 
@@ -103,7 +103,8 @@ cuda_result_t cuDeviceGetP2PAttribute(int *value, cuda_p2p_attribute_t attribute
   if (result != CUDA_RESULT_OK) return result;
   bool is_pair = peer >= 0 && peer < standin.device_count && peer != device;
   if (!is_pair) return standin_leave(CUDA_RESULT_INVALID_DEVICE);
-  *value = attribute == CUDA_P2P_NATIVE_ATOMICS && standin.peers && standin.nvlink;
+  *value = attribute == CUDA_P2P_NATIVE_ATOMICS && standin.nvlink &&
+           standin_reaches(standin.gpus[device], standin.gpus[peer]);
   return standin_leave(CUDA_RESULT_OK);
 }
 

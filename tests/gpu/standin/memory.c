@@ -271,7 +271,7 @@ static cuda_result_t open_ipc(cuda_context_t context, const ipc_t *ipc, cuda_ptr
   close(descriptor);
   if (memory == MAP_FAILED) return CUDA_RESULT_INVALID_VALUE;
   device = standin_ordinal(gpu);
-  if (device < 0 || (device != context->device && !standin.peers)) {
+  if (device < 0 || !standin_reaches(standin.gpus[context->device], gpu)) {
     munmap(memory, ipc->bytes);
     return CUDA_RESULT_PEER_ACCESS_UNSUPPORTED;
   }

@@ -9,8 +9,8 @@
  *   COLL_STANDIN_GPUS      number of GPUs (default 2, at most 8)
  *   COLL_STANDIN_VERSION   CUDA version (default 13000)
  *   COLL_STANDIN_MISSING   a function that cuGetProcAddress does not find
- *   COLL_STANDIN_PEERS     0: no GPU can access the memory of another
- *   COLL_STANDIN_NVLINK    0: they access it over PCIe, without native atomics
+ *   COLL_STANDIN_PEERS     0: no GPU can access the memory of another; "0-1,2-3": these pairs
+ * cannot COLL_STANDIN_NVLINK    0: they access it over PCIe, without native atomics
  *   COLL_STANDIN_BYTES     memory of each GPU (default 16 GiB, used where it is written)
  *   COLL_STANDIN_NO_VMM    1: the devices have no virtual memory management
  *   COLL_STANDIN_DOMAINS   domains of memory synchronization of each GPU (default 4)

@@ -78,6 +78,39 @@ int standin_ordinal(int gpu) {
 
 /* ---- start -----------------------------------------------------------------------------------*/
 
+bool standin_reaches(int gpu, int other) {
+  return (standin.apart[gpu] >> other & 1) == 0;
+}
+
+static void set_apart(int gpu, int other) {
+  if (gpu == other) return;
+  standin.apart[gpu] |= 1u << other;
+  standin.apart[other] |= 1u << gpu;
+}
+
+/* COLL_STANDIN_PEERS. */
+static void find_apart(void) {
+  const char *text = getenv("COLL_STANDIN_PEERS");
+  memset(standin.apart, 0, sizeof standin.apart);
+  if (text == NULL || strcmp(text, "1") == 0) return;
+  if (strcmp(text, "0") == 0) {
+    for (int i = 0; i < STANDIN_GPUS_MAX * STANDIN_GPUS_MAX; i++) {
+      set_apart(i / STANDIN_GPUS_MAX, i % STANDIN_GPUS_MAX);
+    }
+    return;
+  }
+  do {
+    char *end;
+    long gpu = strtol(text, &end, 10), other = *end == '-' ? strtol(end + 1, &end, 10) : -1;
+    if (gpu < 0 || other < 0 || gpu >= STANDIN_GPUS_MAX || other >= STANDIN_GPUS_MAX) {
+      fprintf(stderr, "stand-in: COLL_STANDIN_PEERS is 0, 1, or pairs of GPUs, as 0-1,2-3\n");
+      abort();
+    }
+    set_apart((int)gpu, (int)other);
+    text = end;
+  } while (*text++ == ',');
+}
+
 /* CUDA_VISIBLE_DEVICES: numbers up to the first that does not exist. */
 static void find_devices(int gpus) {
   const char *text = getenv("CUDA_VISIBLE_DEVICES");
@@ -105,7 +138,7 @@ cuda_result_t cuInit(unsigned flags) {
   long gpus = standin_setting("COLL_STANDIN_GPUS", 2);
   if (gpus > STANDIN_GPUS_MAX) gpus = STANDIN_GPUS_MAX;
   find_devices((int)gpus);
-  standin.peers = standin_setting("COLL_STANDIN_PEERS", 1) != 0;
+  find_apart();
   standin.nvlink = standin_setting("COLL_STANDIN_NVLINK", 1) != 0;
   standin.vmm = standin_setting("COLL_STANDIN_NO_VMM", 0) == 0;
   standin.domains = (int)standin_setting("COLL_STANDIN_DOMAINS", 4);
@@ -247,7 +280,9 @@ cuda_result_t cuCtxEnablePeerAccess(cuda_context_t peer, unsigned flags) {
   if (result != CUDA_RESULT_OK) return result;
   if (flags != 0) return standin_leave(CUDA_RESULT_INVALID_VALUE);
   if (!alive(peer) || peer == context) return standin_leave(CUDA_RESULT_INVALID_CONTEXT);
-  if (!standin.peers) return standin_leave(CUDA_RESULT_PEER_ACCESS_UNSUPPORTED);
+  if (!standin_reaches(standin.gpus[context->device], standin.gpus[peer->device])) {
+    return standin_leave(CUDA_RESULT_PEER_ACCESS_UNSUPPORTED);
+  }
   if (context->peers[peer->device]) return standin_leave(CUDA_RESULT_PEER_ACCESS_ALREADY_ENABLED);
   context->peers[peer->device] = true;
   return standin_leave(CUDA_RESULT_OK);

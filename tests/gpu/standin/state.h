@@ -130,8 +130,9 @@ typedef struct standin {
   unsigned delay_us;
   uint64_t seed;
   int device_count;
-  int gpus[STANDIN_GPUS_MAX]; /* number of the GPU by ordinal */
-  bool peers, nvlink, vmm, mps;
+  int gpus[STANDIN_GPUS_MAX];       /* number of the GPU by ordinal */
+  unsigned apart[STANDIN_GPUS_MAX]; /* by number: bits of the GPUs whose memory it cannot access */
+  bool nvlink, vmm, mps;
   int domains;
   long queue;                               /* launches that a stream holds */
   size_t gpu_bytes, used[STANDIN_GPUS_MAX]; /* by ordinal */
@@ -182,6 +183,9 @@ void standin_misuse(const char *format, ...) __attribute__((format(printf, 1, 2)
 
 long standin_setting(const char *name, long fallback);
 int standin_ordinal(int gpu); /* -1: not visible */
+
+/* Whether GPUs can access each other's memory, by their numbers. */
+bool standin_reaches(int gpu, int other);
 
 /* NULL or an ended one: NULL, which is reported. The lock is held, as below. */
 cuda_stream_t standin_stream(cuda_context_t context, cuda_stream_t handle);

@@ -284,7 +284,9 @@ static cuda_result_t check_access(const cuda_access_desc_t *desc, cuda_ptr_t add
   }
   for (size_t done = 0; done < bytes;) {
     region_t *region = standin_region(address + done);
-    if (region->device != device && !standin.peers) return CUDA_RESULT_INVALID_DEVICE;
+    if (!standin_reaches(standin.gpus[device], region->physical->gpu)) {
+      return CUDA_RESULT_INVALID_DEVICE;
+    }
     done += region->bytes;
   }
   return CUDA_RESULT_OK;
