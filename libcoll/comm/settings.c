@@ -18,7 +18,7 @@ static const char *const get_words[] = {"auto", "off", NULL};
 enum { WORD_GET_AUTO, WORD_GET_OFF };
 
 /* In the order of cuda_engine_t. */
-static const char *const engine_words[] = {"auto", "kernel", "copy", NULL};
+static const char *const engine_words[] = {"auto", "kernel", "copy", "staged", NULL};
 
 static const base_knob_t knobs[] = {
     {.name = "COLL_TIMEOUT_MS",
@@ -91,9 +91,10 @@ static const base_knob_t knobs[] = {
      .fallback = "auto",
      .words = engine_words,
      .help =
-         "what carries out calls on GPUs: kernel, copy (the GPU's copy engines, without graphs) "
-         "or auto (copy if two processes share a GPU without MPS, else kernel); must be the "
-         "same on all ranks"},
+         "what carries out calls on GPUs of a host: kernel, copy (the GPU's copy engines, without "
+         "graphs), staged (the host, through pinned memory) or auto (staged if GPUs cannot access "
+         "each other's memory, copy if two processes share a GPU without MPS, else kernel); must "
+         "be the same on all ranks"},
     {.name = "COLL_CUDA_BLOCKS",
      .kind = BASE_KNOB_INTEGER,
      .fallback = "0",

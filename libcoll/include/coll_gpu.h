@@ -22,8 +22,9 @@
  * - Ranks that share a GPU need a stream each; the legacy default stream is one stream of all.
  * - A captured call takes its place in the order when its graph is launched. A graph must not be
  *   launched when the communicator has been destroyed.
- * - If ranks share no memory, as those of several hosts, calls are staged through pinned memory,
- *   where a thread carries them out on the host. All of this holds then too.
+ * - If ranks share no memory, as those of several hosts, or a rank's GPU cannot access the memory
+ *   of another's (nvidia-smi topo -p2p r), all calls of the communicator are staged through pinned
+ *   memory, where a thread carries them out on the host. All of this holds then too.
  * - Destruction may wait for all work on the GPU.
  * A call that fails on the GPU, because a rank has died or aborted, does not block its stream:
  * coll_comm_error then returns the failure.

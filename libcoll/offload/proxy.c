@@ -27,20 +27,12 @@ bool offload_proxy_serves(const struct coll_comm *comm) {
 
 /* ---- creation --------------------------------------------------------------------------------*/
 
-/* Network devices could read and write memory of the GPU itself, through a dma-buf of it
- * (cuMemGetHandleForAddressRange), in place of pinned memory. */
-static const char *why_no_direct(void) {
-  return "GPUDirect RDMA is not supported yet";
-}
-
-static void report(const offload_proxy_t *proxy) {
+void offload_proxy_report(const offload_proxy_t *proxy, const char *why) {
   const struct coll_comm *comm = proxy->comm;
-  if (!comm->access.reports || comm->rank != 0) return;
   fprintf(stderr,
           "libcoll: the host carries out calls on the GPUs of the %d ranks over %s, in %zu MiB of "
-          "pinned memory: they share no memory; %s\n",
-          comm->size, comm->local->ops->name, (2 * PROXY_SLOTS * PROXY_SLOT_BYTES) >> 20,
-          why_no_direct());
+          "pinned memory: %s\n",
+          comm->size, comm->local->ops->name, (2 * PROXY_SLOTS * PROXY_SLOT_BYTES) >> 20, why);
 }
 
 static coll_status_t build(offload_proxy_t *proxy) {
@@ -98,7 +90,6 @@ coll_status_t offload_proxy_await(offload_proxy_t *proxy) {
   coll_status_t status = proxy->status;
   if (status != COLL_OK) base_fail(status, "%s", proxy->text);
   pthread_mutex_unlock(&proxy->lock);
-  if (status == COLL_OK) report(proxy);
   return status;
 }
 

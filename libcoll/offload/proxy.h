@@ -1,8 +1,8 @@
 /*
- * Calls on GPUs of several hosts, whose GPUs cannot access each other's memory. A call is staged:
- * its stream copies the data to pinned memory, a thread (the proxy) carries the call out there with
- * the host's engine and transports, and the stream copies the result back. Large calls are cut into
- * pieces, so that copies and the network overlap.
+ * Calls on GPUs that cannot access each other's memory: those of several hosts, and those of a host
+ * without peer access. A call is staged: its stream copies the data to pinned memory, a thread (the
+ * proxy) carries the call out there with the host's engine and transports, and the stream copies
+ * the result back. Large calls are cut into pieces, so that copies and the network overlap.
  *
  *   stream  copy in 0 | post 0 | copy in 1 | post 1 | ... | wait 0 | copy out 0 | copy in 3 | ...
  *   proxy                run 0                run 1    ...
@@ -24,8 +24,8 @@
 struct offload;
 typedef struct offload_proxy offload_proxy_t;
 
-/* Whether calls on GPUs of this communicator go through a proxy: it has a rank that shares no
- * memory with this one. The same on all ranks. */
+/* Whether calls on GPUs of this communicator go through a proxy whatever its GPUs can: it has a
+ * rank that shares no memory with this one. The same on all ranks. */
 bool offload_proxy_serves(const struct coll_comm *comm);
 
 /* Makes gpu->proxy, with its pinned memory; gpu->driver and gpu->device are set. The caller frees
@@ -37,6 +37,9 @@ coll_status_t offload_proxy_create(struct offload *gpu);
  * is aborted, for the others would wait. */
 coll_status_t offload_proxy_start(offload_proxy_t *proxy);
 coll_status_t offload_proxy_await(offload_proxy_t *proxy);
+
+/* Prints that the proxy serves, for the reason `why`. */
+void offload_proxy_report(const offload_proxy_t *proxy, const char *why);
 
 /* Queue a collective, and a group of sends and receives. The caller holds the communicator's lock.
  * scalar: of a premul-sum. Everything but users' buffers is read before they return. After a

@@ -34,8 +34,8 @@ static coll_status_t find_count(const plan_shape_t *shape, size_t element_bytes,
   *count = bytes / element_bytes;
   if (*count > 0) return COLL_OK;
   return base_fail(COLL_ERROR_UNSUPPORTED,
-                   "%s among %d ranks with GPUs of several hosts: its blocks do not fit %zu bytes "
-                   "of pinned memory",
+                   "%s among %d ranks, staged through the host: its blocks do not fit %zu bytes of "
+                   "pinned memory",
                    base_collective_name(shape->collective), shape->size, PROXY_SLOT_BYTES);
 }
 

@@ -36,7 +36,7 @@ static uint64_t read_scalar(const run_call_t *call, size_t bytes) {
   return scalar;
 }
 
-/* Among GPUs of several hosts. */
+/* Among GPUs that cannot access each other's memory. */
 static coll_status_t queue_staged(const run_call_t *call, const comm_traits_t *traits,
                                   cuda_stream_t stream) {
   struct coll_comm *comm = call->comm;

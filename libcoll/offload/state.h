@@ -34,7 +34,7 @@ typedef struct offload {
   const cuda_driver_t *driver;
   int device;
   cuda_end_t *end;               /* NULL: not made */
-  offload_proxy_t *proxy;        /* of ranks on several hosts, in place of `end`; or NULL */
+  offload_proxy_t *proxy;        /* of staged calls, in place of `end`; or NULL */
   const tune_machine_t *machine; /* by which algorithms are chosen, and */
   int cores;                     /* as tune_call_t.cores */
   cuda_stream_t stream;          /* for calls without a stream */

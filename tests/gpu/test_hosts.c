@@ -1,5 +1,6 @@
 /*
- * Collectives, and groups of sends and receives, among GPUs of several hosts.
+ * Collectives, and groups of sends and receives, among GPUs of several hosts, and among those of
+ * one that cannot access each other.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,7 @@ static const size_t counts[] = {0, 1, 3, 1000, 70001, 4500001};
 static int ask(hosts_side_t *side, coll_collective_t c, size_t count, coll_dtype_t dtype,
                coll_op_t op, bool in_place) {
   coll_stream_t stream = count % 3 == 2 ? NULL : side->streams[count % 2];
-  const party_style_t style = {.gpus = HOSTS_GPUS, .stream = stream, .in_place = in_place};
+  const party_style_t style = {.gpus = side->gpus, .stream = stream, .in_place = in_place};
   const question_t q = {.collective = c,
                         .size = side->self.size,
                         .root = side->self.size - 1,
@@ -34,10 +35,10 @@ static int ask(hosts_side_t *side, coll_collective_t c, size_t count, coll_dtype
 }
 
 /* The largest are in several pieces, of which the last is short. */
-static int ask_all(hosts_side_t *side) {
+static int ask_up_to(hosts_side_t *side, size_t most) {
   for (int c = 0; c < COLL_COLLECTIVE_COUNT; c++) {
     if (!base_collective_is_on_gpus((coll_collective_t)c)) continue;
-    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0] && counts[i] <= most; i++) {
       bool is_large = counts[i] > 1000000;
       size_t count = counts[i] / (c != COLL_ALLREDUCE && is_large ? (size_t)side->self.size : 1);
       bool once = is_large && !harness_full();
@@ -49,13 +50,28 @@ static int ask_all(hosts_side_t *side) {
   return 0;
 }
 
+static int ask_all(hosts_side_t *side) {
+  return ask_up_to(side, SIZE_MAX);
+}
+
+static int ask_small(hosts_side_t *side) {
+  return ask_up_to(side, 100000);
+}
+
 Test(gpu_hosts, every_collective) {
   HOSTS_RUN(2, {.hosts = 2, .body = ask_all});
   HOSTS_RUN(4, {.hosts = 2, .body = ask_all});
 }
 
+Test(gpu_hosts, every_collective_on_one_host) {
+  HOSTS_RUN(2, {.hosts = 1, .apart = "0", .body = ask_all});
+  HOSTS_RUN(4, {.hosts = 1, .gpus = 4, .apart = "1-3", .body = ask_small});
+  HOSTS_RUN(3, {.hosts = 1, .gpus = 3, .apart = "0", .threads = true, .body = ask_small});
+}
+
 Test(gpu_hosts, connected_by_the_first_call) {
   HOSTS_RUN(3, {.hosts = 3, .late = true, .body = ask_all});
+  HOSTS_RUN(2, {.hosts = 1, .apart = "0", .late = true, .body = ask_small});
 }
 
 static int ask_dtypes_and_ops(hosts_side_t *side) {
@@ -72,6 +88,7 @@ static int ask_dtypes_and_ops(hosts_side_t *side) {
 
 Test(gpu_hosts, every_dtype_and_op) {
   HOSTS_RUN(3, {.hosts = 2, .body = ask_dtypes_and_ops});
+  HOSTS_RUN(3, {.hosts = 1, .apart = "0", .body = ask_dtypes_and_ops});
 }
 
 /* Values whose sums depend on their order: the GPU's bits are the host's. The calls on the host
@@ -108,6 +125,7 @@ static int compare_with_host(hosts_side_t *side) {
 Test(gpu_hosts, bits_of_the_host) {
   gpu_setting("COLL_REPRODUCIBLE", "1");
   HOSTS_RUN(4, {.hosts = 2, .body = compare_with_host});
+  HOSTS_RUN(2, {.hosts = 1, .apart = "0", .body = compare_with_host});
 }
 
 /* ---- groups ----------------------------------------------------------------------------------*/
@@ -199,9 +217,12 @@ static int exchange_in_other_groups(hosts_side_t *side) {
 Test(gpu_hosts, a_group_of_all_messages) {
   HOSTS_RUN(2, {.hosts = 2, .body = exchange_in_one});
   HOSTS_RUN(5, {.hosts = 3, .body = exchange_in_one});
+  HOSTS_RUN(3, {.hosts = 1, .gpus = 3, .apart = "0-1", .body = exchange_in_one});
+  HOSTS_RUN(2, {.hosts = 1, .apart = "0", .threads = true, .body = exchange_in_one});
 }
 
 Test(gpu_hosts, groups_that_differ_between_ranks) {
   HOSTS_RUN(2, {.hosts = 2, .body = exchange_in_other_groups});
   HOSTS_RUN(4, {.hosts = 2, .body = exchange_in_other_groups});
+  HOSTS_RUN(4, {.hosts = 1, .apart = "0", .body = exchange_in_other_groups});
 }

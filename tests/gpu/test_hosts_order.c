@@ -1,5 +1,6 @@
 /*
- * Order, graphs and failures of calls among GPUs of several hosts.
+ * Order, graphs and failures of calls among GPUs of several hosts, and among those of one that
+ * cannot access each other.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,6 +50,8 @@ static int in_order(hosts_side_t *side) {
 
 Test(gpu_hosts_order, calls_on_two_streams) {
   HOSTS_RUN(2, {.hosts = 2, .body = in_order});
+  HOSTS_RUN(2, {.hosts = 1, .apart = "0", .body = in_order});
+  HOSTS_RUN(2, {.hosts = 1, .apart = "0", .threads = true, .body = in_order});
 }
 
 /* Without a stream, and in turn with calls on the host, which come from another order on each rank:
@@ -75,6 +78,7 @@ static int with_the_host(hosts_side_t *side) {
 
 Test(gpu_hosts_order, host_and_gpu_in_turn) {
   HOSTS_RUN(3, {.hosts = 2, .body = with_the_host});
+  HOSTS_RUN(3, {.hosts = 1, .apart = "0", .body = with_the_host});
 }
 
 /* ---- groups of several communicators ---------------------------------------------------------*/
@@ -107,6 +111,7 @@ static int on_splits(hosts_side_t *side) {
 
 Test(gpu_hosts_order, splits) {
   HOSTS_RUN(4, {.hosts = 2, .body = on_splits});
+  HOSTS_RUN(4, {.hosts = 1, .gpus = 4, .apart = "0-2", .body = on_splits});
 }
 
 /* ---- one thread with several ranks -----------------------------------------------------------*/
@@ -153,7 +158,7 @@ static int sum_and_shift(int host, int size, coll_comm_t comms[], coll_stream_t 
   return 0;
 }
 
-/* A host is a process. */
+/* A process is a host, or they are of one. */
 static int with_several_ranks(int host, int hosts, void *context) {
   coll_unique_id_t *id = harness_board();
   coll_comm_t comms[RANKS_EACH];
@@ -161,9 +166,9 @@ static int with_several_ranks(int host, int hosts, void *context) {
   uint64_t *data[RANKS_EACH];
   int size = hosts * RANKS_EACH;
   char name[16];
-  (void)context;
+  const bool *is_one = context;
   snprintf(name, sizeof name, "host%d", host);
-  setenv("COLL_HOST_ID", name, 1);
+  if (!*is_one) setenv("COLL_HOST_ID", name, 1);
   if (host == 0) PARTY_OK(coll_unique_id_create(NULL, id));
   harness_barrier();
   PARTY_TRY(make_ranks(host, size, id, comms, streams, data));
@@ -180,8 +185,11 @@ static int with_several_ranks(int host, int hosts, void *context) {
 
 Test(gpu_hosts_order, one_thread_with_several_ranks) {
   harness_result_t result;
-  hosts_begin();
-  cr_assert(harness_run(2, 60000, with_several_ranks, NULL, &result), "%s", result.text);
+  for (int i = 0; i < 2; i++) {
+    bool is_one = i == 1;
+    hosts_begin(2, is_one ? "0" : NULL);
+    cr_assert(harness_run(2, 60000, with_several_ranks, &is_one, &result), "%s", result.text);
+  }
 }
 
 /* ---- graphs ----------------------------------------------------------------------------------*/
@@ -231,6 +239,8 @@ static int replay(hosts_side_t *side) {
 
 Test(gpu_hosts_order, captured_calls_are_launched_many_times) {
   HOSTS_RUN(2, {.hosts = 2, .body = replay});
+  HOSTS_RUN(2, {.hosts = 1, .apart = "0", .body = replay});
+  HOSTS_RUN(2, {.hosts = 1, .apart = "0", .threads = true, .body = replay});
 }
 
 static int among_calls(hosts_side_t *side) {
@@ -379,11 +389,13 @@ static int with_one_late(hosts_side_t *side) {
 
 Test(gpu_hosts_order, an_abort_ends_the_calls_of_all_ranks) {
   HOSTS_RUN(3, {.hosts = 2, .body = with_one_aborted});
+  HOSTS_RUN(3, {.hosts = 1, .apart = "0", .body = with_one_aborted});
+  HOSTS_RUN(3, {.hosts = 1, .apart = "0", .threads = true, .body = with_one_aborted});
 }
 
 Test(gpu_hosts_order, the_death_of_a_rank_ends_the_calls_of_others) {
-  for (int hosts = 2; hosts <= 3; hosts++) {
-    const hosts_setup_t setup = {.hosts = hosts, .body = with_one_killed};
+  for (int hosts = 1; hosts <= 3; hosts++) {
+    const hosts_setup_t setup = {.hosts = hosts, .apart = "0", .body = with_one_killed};
     harness_result_t result;
     hosts_run(3, &setup, &result);
     for (int rank = 0; rank < 2; rank++) {
@@ -399,6 +411,7 @@ Test(gpu_hosts_order, the_time_limit_of_calls) {
   snprintf(text, sizeof text, "%d", 500 * HARNESS_PATIENCE);
   gpu_setting("COLL_CALL_TIMEOUT_MS", text);
   HOSTS_RUN(2, {.hosts = 2, .body = with_one_late});
+  HOSTS_RUN(2, {.hosts = 1, .apart = "0", .body = with_one_late});
 }
 
 /* The last rank makes another call, of which the first piece is the same; all get the same text. */
@@ -429,6 +442,7 @@ static int other_call(hosts_side_t *side) {
 
 Test(gpu_hosts_order, calls_that_do_not_match_are_named) {
   HOSTS_RUN(3, {.hosts = 2, .body = other_call});
+  HOSTS_RUN(3, {.hosts = 1, .apart = "0", .body = other_call});
 }
 
 /* Rank 0 makes one call more than the others, which destroy the communicator. */
@@ -453,4 +467,5 @@ static int one_call_more(hosts_side_t *side) {
 
 Test(gpu_hosts_order, a_call_that_waits_for_a_rank_that_has_left_fails) {
   HOSTS_RUN(2, {.hosts = 2, .body = one_call_more});
+  HOSTS_RUN(2, {.hosts = 1, .apart = "0", .body = one_call_more});
 }

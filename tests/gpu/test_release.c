@@ -1,7 +1,7 @@
 /*
  * How soon ranks are released that wait on their GPUs for one that launches nothing: it aborts, or
  * is killed, while the only thread of each other process, or of each other rank, is in
- * cuStreamSynchronize. By the kernel and by the copy engines.
+ * cuStreamSynchronize. By the kernel, by the copy engines, and staged.
  */
 #include <stdatomic.h>
 
@@ -106,4 +106,12 @@ Test(timing_gpu_release, of_copy_engines) {
   release_processes(1, false, "copy engines, a process aborts");
   gpu_setting("COLL_CUDA_ENGINE", "copy");
   release_threads(1, "copy engines, a thread aborts");
+}
+
+Test(timing_gpu_release, of_staged_calls) {
+  copy_begin(3);
+  gpu_setting("COLL_STANDIN_PEERS", "0-2");
+  release_processes(3, true, "staged, a process is killed");
+  release_processes(3, false, "staged, a process aborts");
+  release_threads(3, "staged, a thread aborts");
 }

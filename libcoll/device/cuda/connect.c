@@ -24,6 +24,17 @@ static coll_status_t find_device(const cuda_end_t *end, const cuda_record_t *rec
   return COLL_OK;
 }
 
+/* Adds a rank whose memory this rank's GPU cannot map, for the reason of the last error. */
+static void note_unreached(cuda_end_t *end, int peer) {
+  size_t used = strlen(end->unreached);
+  if (end->unreached_count++ == 0) {
+    snprintf(end->unreached, sizeof end->unreached, "%s", base_last_error());
+    return;
+  }
+  snprintf(end->unreached + used, sizeof end->unreached - used, "%s %d",
+           end->unreached_count == 2 ? "; nor that of rank" : ",", peer);
+}
+
 static coll_status_t check_access(const cuda_end_t *end, int peer, const cuda_record_t *record) {
   int device, can = 0;
   COLL_TRY(find_device(end, record, &device));
@@ -44,7 +55,9 @@ static coll_status_t check_access(const cuda_end_t *end, int peer, const cuda_re
 /* The arena of a rank of the same process: every GPU of the process that can access it may. */
 static coll_status_t take_local(cuda_end_t *end, int peer, const cuda_record_t *record) {
   cuda_end_arena_t *arena = (cuda_end_arena_t *)(uintptr_t)record->arena;
-  COLL_TRY(check_access(end, peer, record));
+  coll_status_t status = check_access(end, peer, record);
+  if (status == COLL_ERROR_UNSUPPORTED) note_unreached(end, peer);
+  COLL_TRY(status);
   cuda_end_arena_take(arena);
   end->local[peer] = arena;
   return COLL_OK;
@@ -57,8 +70,9 @@ static coll_status_t import(cuda_end_t *end, int peer, const cuda_record_t *reco
                                             record->arena_bytes, &end->imported[peer]);
   if (status == COLL_OK) return COLL_OK;
   snprintf(why, sizeof why, "%s", base_last_error());
-  return base_fail(status, "rank %d cannot map the memory of rank %d's GPU: %s", end->rank, peer,
-                   why);
+  base_fail(status, "rank %d cannot map the memory of rank %d's GPU: %s", end->rank, peer, why);
+  if (status != COLL_ERROR_MEMORY) note_unreached(end, peer);
+  return status;
 }
 
 static coll_status_t map_arena(cuda_end_t *end, int peer, const cuda_record_t *record,
@@ -180,17 +194,31 @@ static coll_status_t upload_rank(cuda_end_t *end, char *arenas[]) {
   return COLL_OK;
 }
 
+/* Goes on behind a rank whose memory cannot be mapped, so that the text names all. */
+static coll_status_t map_arenas(cuda_end_t *end, const cuda_record_t records[],
+                                const int descriptors[], char *arenas[]) {
+  coll_status_t first = COLL_OK;
+  for (int peer = 0; peer < end->size; peer++) {
+    int descriptor = descriptors == NULL ? -1 : descriptors[peer], count = end->unreached_count;
+    coll_status_t status = map_arena(end, peer, &records[peer], descriptor, &arenas[peer]);
+    if (status != COLL_OK && end->unreached_count == count) return status;
+    if (first == COLL_OK) first = status;
+  }
+  return first == COLL_OK ? COLL_OK : base_fail(first, "%s", end->unreached);
+}
+
 static coll_status_t connect_all(cuda_end_t *end, const cuda_record_t records[],
                                  const int descriptors[], char *arenas[]) {
-  for (int peer = 0; peer < end->size; peer++) {
-    int descriptor = descriptors == NULL ? -1 : descriptors[peer];
-    COLL_TRY(map_arena(end, peer, &records[peer], descriptor, &arenas[peer]));
-  }
+  COLL_TRY(map_arenas(end, records, descriptors, arenas));
   if (end->engine == CUDA_ENGINE_COPY) return cuda_end_copy_connect(end, arenas);
   end->executor = &cuda_kernel_executor;
   COLL_TRY(claim_blocks(end, records));
   COLL_TRY(offer_lines(end, records));
   return upload_rank(end, arenas);
+}
+
+int cuda_end_unreached(const cuda_end_t *end) {
+  return end->unreached_count;
 }
 
 coll_status_t cuda_end_connect(cuda_end_t *end, const cuda_record_t records[],

@@ -23,7 +23,8 @@ typedef struct cuda_program cuda_program_t; /* of one plan, in the memory of the
 typedef enum cuda_engine {
   CUDA_ENGINE_AUTO,   /* the kernel, where it can be */
   CUDA_ENGINE_KERNEL, /* kernel.c */
-  CUDA_ENGINE_COPY    /* copy.h */
+  CUDA_ENGINE_COPY,   /* copy.h */
+  CUDA_ENGINE_STAGED  /* none of an end: the host (offload/proxy.h) */
 } cuda_engine_t;
 
 /* How messages may travel, bits; ordinary messages (SIMPLE) always may. */
@@ -78,6 +79,13 @@ coll_status_t cuda_end_export(const cuda_end_t *end, int *descriptor);
  * communicators have all blocks of the GPU. */
 coll_status_t cuda_end_connect(cuda_end_t *end, const cuda_record_t records[],
                                const int descriptors[]);
+
+/* Of how many ranks this rank's GPU cannot map the memory, for which reason cuda_end_connect has
+ * failed. 0: it has not, or for another reason. */
+int cuda_end_unreached(const cuda_end_t *end);
+
+/* COLL_ERROR_INVALID: ranks ask for different engines or protocols; all find the same. */
+coll_status_t cuda_end_check_agreement(int size, const cuda_record_t records[]);
 
 /* The engine that serves, KERNEL or COPY; the same on all ranks. *reason: a clause, of the end. */
 cuda_engine_t cuda_end_engine(const cuda_end_t *end, const char **reason);

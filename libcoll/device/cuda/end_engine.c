@@ -8,9 +8,9 @@
 
 /* ---- the choice ------------------------------------------------------------------------------*/
 
-static const char *const engine_words[] = {"auto", "kernel", "copy"};
+static const char *const engine_words[] = {"auto", "kernel", "copy", "staged"};
 
-static coll_status_t check_agreement(int size, const cuda_record_t records[]) {
+coll_status_t cuda_end_check_agreement(int size, const cuda_record_t records[]) {
   for (int rank = 1; rank < size; rank++) {
     if (records[rank].protocols != records[0].protocols) {
       return base_fail(COLL_ERROR_INVALID,
@@ -59,7 +59,7 @@ static int count_gpus(int size, const cuda_record_t records[]) {
 coll_status_t cuda_end_choose(cuda_end_t *end, const cuda_record_t records[]) {
   int pair[2];
   cuda_engine_t asked = (cuda_engine_t)records[0].engine;
-  COLL_TRY(check_agreement(end->size, records));
+  COLL_TRY(cuda_end_check_agreement(end->size, records));
   bool shares = find_sharing(end->size, records, pair);
   if (shares && asked == CUDA_ENGINE_KERNEL) {
     return base_fail(COLL_ERROR_UNSUPPORTED,

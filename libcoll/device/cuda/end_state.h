@@ -83,6 +83,7 @@ typedef struct cuda_executor {
 } cuda_executor_t;
 
 #define CUDA_END_REASON_BYTES 128
+#define CUDA_END_UNREACHED_BYTES 384
 
 /* A call of the copy engines, at its number among all (from 1) modulo CUDA_END_PAST: `number` of
  * them. Written by the thread that launches, read by any. */
@@ -116,7 +117,9 @@ struct cuda_end {
   cuda_end_arena_t **local; /* [size]: arenas of ranks of this process, NULL for others */
   cuda_memory_t *imported;  /* [size]: of others */
   cuda_engine_t engine;
-  char reason[CUDA_END_REASON_BYTES];  /* for the engine */
+  char reason[CUDA_END_REASON_BYTES]; /* for the engine */
+  int unreached_count;                /* ranks whose memory this GPU cannot map */
+  char unreached[CUDA_END_UNREACHED_BYTES];
   const cuda_executor_t *executor;     /* NULL: not connected */
   cuda_copy_t *copy;                   /* NULL: the kernel serves */
   int parallel;                        /* ranks whose calls run at once */

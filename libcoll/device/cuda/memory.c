@@ -18,6 +18,11 @@ static coll_status_t require(const cuda_driver_t *driver, int device, cuda_attri
                    device, what);
 }
 
+coll_status_t cuda_memory_check_sharing(const cuda_driver_t *driver, int device) {
+  COLL_TRY(require(driver, device, CUDA_ATTRIBUTE_VMM, "virtual memory management"));
+  return require(driver, device, CUDA_ATTRIBUTE_HANDLE_POSIX, "file descriptors of memory");
+}
+
 /* Keeps the context that cuda_context_enter entered until cuda_memory_free, so that releases by
  * others do not destroy it while the memory is mapped. */
 static coll_status_t keep_context(const cuda_driver_t *driver, int device, cuda_memory_t *memory) {
@@ -31,8 +36,7 @@ static coll_status_t keep_context(const cuda_driver_t *driver, int device, cuda_
 static coll_status_t describe(const cuda_driver_t *driver, int device, cuda_mem_prop_t *prop) {
   int rdma = 0;
   COLL_TRY(cuda_driver_check_device(driver, device));
-  COLL_TRY(require(driver, device, CUDA_ATTRIBUTE_VMM, "virtual memory management"));
-  COLL_TRY(require(driver, device, CUDA_ATTRIBUTE_HANDLE_POSIX, "file descriptors of memory"));
+  COLL_TRY(cuda_memory_check_sharing(driver, device));
   cuda_result_t result = driver->cuDeviceGetAttribute(&rdma, CUDA_ATTRIBUTE_RDMA_WITH_VMM, device);
   memset(prop, 0, sizeof *prop);
   prop->kind = CUDA_MEM_PINNED;

@@ -16,6 +16,9 @@ typedef struct cuda_memory {
   cuda_mem_t handle;
 } cuda_memory_t;
 
+/* COLL_ERROR_UNSUPPORTED: what the device lacks for memory that others can map. */
+coll_status_t cuda_memory_check_sharing(const cuda_driver_t *driver, int device);
+
 /* Allocates at least `bytes` (0 counts as 1), zeroed, readable and writable by the device, and by
  * all other devices of this process that can access it. COLL_ERROR_INVALID: no such device.
  * COLL_ERROR_MEMORY; COLL_ERROR_UNSUPPORTED: the device cannot share memory. After a failure
