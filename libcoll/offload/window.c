@@ -13,6 +13,7 @@
 #include "bootstrap/process.h"
 #include "device/cuda/pointer.h"
 #include "offload/descriptors.h"
+#include "offload/state.h"
 #include "run/allgather.h"
 
 #define TAG_OF_WINDOWS (UINT64_C(1) << 56) /* plus the window's number on the communicator */
@@ -24,6 +25,7 @@ typedef struct part {
   uint64_t process; /* of its host */
   uint64_t address, bytes;
   uint64_t failed;
+  uint64_t is_staged; /* calls access no memory of other ranks */
   cuda_share_t share;
 } part_t;
 
@@ -32,6 +34,7 @@ typedef struct making {
   struct coll_comm *comm;
   struct coll_window *window;
   const cuda_driver_t *driver;        /* NULL: memory of the host */
+  bool is_staged;                     /* the communicator, on a rank at least */
   int descriptor;                     /* of this rank's part; -1: none */
   char why_private[COMM_ERROR_BYTES]; /* why others cannot map it */
   part_t *parts;                      /* [size] */
@@ -39,6 +42,13 @@ typedef struct making {
   int *descriptors;                   /* [size] */
   int32_t *outcomes;                  /* [size]: the status of each rank's mapping */
 } making_t;
+
+/* Whether calls of this communicator access no memory of other ranks' GPUs, so that none is mapped.
+ */
+static bool is_staged(struct coll_comm *comm) {
+  if (offload_proxy_serves(comm)) return true;
+  return offload_is_connected(comm) && offload_of(comm)->proxy != NULL;
+}
 
 /* ---- this rank's part ------------------------------------------------------------------------*/
 
@@ -63,7 +73,8 @@ static coll_status_t describe(making_t *m, part_t *own) {
   const struct coll_window *window = m->window;
   *own = (part_t){.process = bootstrap_process_id(),
                   .address = (uint64_t)(uintptr_t)window->ptr,
-                  .bytes = window->bytes};
+                  .bytes = window->bytes,
+                  .is_staged = is_staged(m->comm)};
   if (window->bytes == 0) return COLL_OK;
   COLL_TRY(find_driver(window->ptr, &m->driver, &m->window->device));
   if (m->driver == NULL) return COLL_OK;
@@ -83,6 +94,13 @@ static coll_status_t describe(making_t *m, part_t *own) {
 
 static bool is_of_gpu(const making_t *m, int rank) {
   return m->parts[rank].share.way != CUDA_SHARE_NONE;
+}
+
+/* Also if it has connected its GPU only on some ranks yet. */
+static bool any_is_staged(const making_t *m) {
+  int rank = 0;
+  while (rank < m->comm->size && !m->parts[rank].is_staged) rank++;
+  return rank < m->comm->size;
 }
 
 /* All ranks compare the same parts, so all find the same. */
@@ -127,7 +145,13 @@ static bool is_of_this_process(const making_t *m, int rank) {
 /* Whether the rank is in another process of this host, and both have memory of GPUs. */
 static bool must_import(const making_t *m, int rank) {
   return offload_descriptors_reach(m->comm, rank) && !is_of_this_process(m, rank) &&
-         is_of_gpu(m, rank) && m->driver != NULL;
+         is_of_gpu(m, rank) && m->driver != NULL && !m->is_staged;
+}
+
+/* Whether the rank's memory of its GPU is mapped for this rank's. */
+static bool must_map(const making_t *m, int rank) {
+  if (m->driver == NULL || rank == m->comm->rank) return m->driver != NULL;
+  return (is_of_this_process(m, rank) && !m->is_staged) || must_import(m, rank);
 }
 
 static coll_status_t exchange_descriptors(making_t *m) {
@@ -166,10 +190,7 @@ static coll_status_t map_part(making_t *m, int rank) {
   const part_t *part = &m->parts[rank];
   m->window->part_bytes[rank] = part->bytes;
   if (part->bytes == 0) return COLL_OK;
-  if (is_of_gpu(m, rank)) {
-    bool maps = m->driver != NULL && (is_of_this_process(m, rank) || must_import(m, rank));
-    return maps ? map_of_gpu(m, rank) : COLL_OK;
-  }
+  if (is_of_gpu(m, rank)) return must_map(m, rank) ? map_of_gpu(m, rank) : COLL_OK;
   if (is_of_this_process(m, rank)) m->window->parts[rank] = (char *)(uintptr_t)part->address;
   return COLL_OK;
 }
@@ -207,6 +228,7 @@ static coll_status_t gather_parts(making_t *m) {
 static coll_status_t make(making_t *m) {
   char text[COMM_ERROR_BYTES];
   COLL_TRY(gather_parts(m));
+  m->is_staged = any_is_staged(m);
   COLL_TRY(exchange_descriptors(m));
   coll_status_t own_status = map_all(m);
   close_descriptors(m);

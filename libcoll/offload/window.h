@@ -19,7 +19,8 @@ struct coll_window {
   size_t bytes;
   int device; /* whose memory it is; CUDA_NO_DEVICE: of the host, and nothing is mapped */
   /* [size]: where this process, and this rank's GPU, find the part of each rank. NULL: the rank is
-   * on another host, or, with memory of the host, in another process. */
+   * on another host, or calls on the communicator's GPUs are staged through the host, or, with
+   * memory of the host, it is in another process. */
   char **parts;
   size_t *part_bytes;       /* [size] */
   cuda_mapping_t *mappings; /* [size] */

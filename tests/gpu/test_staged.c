@@ -9,6 +9,7 @@
 
 #include "gpu/gpu.h"
 #include "gpu/hosts.h"
+#include "offload/window.h"
 
 enum { COUNT = 1000, TEXT_BYTES = 4096 };
 
@@ -273,4 +274,28 @@ Test(gpu_staged, is_reported) {
   HOSTS_RUN(3, {.hosts = 1, .gpus = 3, .apart = "0-1,0-2", .body = says_who_is_apart});
   gpu_setting("COLL_CUDA_ENGINE", "staged");
   HOSTS_RUN(2, {.hosts = 1, .body = says_who_asks});
+}
+
+/* ---- windows ---------------------------------------------------------------------------------*/
+
+/* They are made, whatever the memory, and not used. */
+static int in_windows(hosts_side_t *side) {
+  float *data;
+  coll_window_t window;
+  PARTY_TRY(hosts_alloc(side, COUNT * sizeof *data, (void **)&data));
+  PARTY_OK(coll_window_create(side->self.comm, data, COUNT * sizeof *data, &window));
+  for (int rank = 0; rank < side->self.size; rank++) {
+    PARTY_REQUIRE((window->parts[rank] != NULL) == (rank == side->self.rank), "part %d", rank);
+  }
+  PARTY_TRY(sum_in(data, side->self.comm, side->streams[0]));
+  PARTY_OK(coll_window_destroy(window));
+  PARTY_OK(coll_barrier(side->self.comm, NULL));
+  PARTY_OK(coll_mem_free(data));
+  return 0;
+}
+
+Test(gpu_staged, windows_change_nothing) {
+  HOSTS_RUN(3, {.hosts = 1, .gpus = 3, .apart = "0-1", .body = in_windows});
+  HOSTS_RUN(4, {.hosts = 2, .apart = "0", .body = in_windows});
+  HOSTS_RUN(2, {.hosts = 1, .apart = "0", .threads = true, .body = in_windows});
 }
