@@ -103,8 +103,9 @@ typedef struct comm_inherited {
 
 /* How a rank may access its peers' memory. */
 typedef struct comm_access {
-  bool get;     /* COLL_GET: read it by the transport's get where that works */
-  bool reports; /* COLL_DEBUG: report on standard error what was found */
+  bool get;      /* COLL_GET: read it by the transport's get where that works */
+  bool reports;  /* COLL_DEBUG: report on standard error what was found */
+  bool is_local; /* made for ranks of one process, or split off: get is not used */
 } comm_access_t;
 
 /* State of hang.c: the wait that is being measured. */

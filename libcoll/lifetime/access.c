@@ -37,8 +37,10 @@ static size_t large_get_min(const tune_machine_t *costs) {
 }
 
 void lifetime_access_find(struct coll_comm *comm, const comm_access_t *access) {
-  char why[TRANSPORT_WHY_BYTES] = "COLL_GET is off";
+  char why[TRANSPORT_WHY_BYTES];
   transport_t *local = comm->local;
+  snprintf(why, sizeof why, "%s",
+           access->is_local ? "the ranks are of one process" : "COLL_GET is off");
   comm->access = *access;
   if (comm->size == 1) return;
   comm->world.large_get_min = large_get_min(&comm->plans.costs);

@@ -438,6 +438,7 @@ coll_status_t lifetime_create_local(int size, int cores, const comm_settings_t *
     made[rank]->watched.limits = settings->limits;
     made[rank]->reproducible = settings->agreed.reproducible != 0;
     made[rank]->inherited = settings->inherited;
+    made[rank]->access = (comm_access_t){.reports = settings->access.reports, .is_local = true};
     comm_algorithms_apply(made[rank]);
     comms[rank] = made[rank];
   }

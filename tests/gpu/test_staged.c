@@ -224,19 +224,32 @@ Test(gpu_staged, ranks_that_ask_for_different_engines) {
 
 /* ---- what is said ----------------------------------------------------------------------------*/
 
-/* Rank 0's standard error is a file meanwhile. */
-static int read_reports(const hosts_side_t *side, char text[TEXT_BYTES]) {
+/* Standard error is a file meanwhile. */
+typedef struct errors {
+  int file, kept;
+} errors_t;
+
+static bool open_errors(errors_t *errors) {
   char path[] = "/tmp/libcoll-staged-XXXXXX";
-  coll_comm_t part;
-  int fd = mkstemp(path), kept = dup(STDERR_FILENO);
-  PARTY_REQUIRE(fd >= 0 && kept >= 0 && dup2(fd, STDERR_FILENO) >= 0, "no file");
-  coll_status_t status = coll_comm_split(side->self.comm, 0, 0, NULL, &part);
-  dup2(kept, STDERR_FILENO);
-  close(kept);
-  ssize_t got = pread(fd, text, TEXT_BYTES - 1, 0);
-  text[got > 0 ? got : 0] = '\0';
-  close(fd);
+  *errors = (errors_t){mkstemp(path), dup(STDERR_FILENO)};
   unlink(path);
+  return errors->file >= 0 && errors->kept >= 0 && dup2(errors->file, STDERR_FILENO) >= 0;
+}
+
+static void read_errors(errors_t *errors, char text[TEXT_BYTES]) {
+  dup2(errors->kept, STDERR_FILENO);
+  close(errors->kept);
+  ssize_t got = pread(errors->file, text, TEXT_BYTES - 1, 0);
+  text[got > 0 ? got : 0] = '\0';
+  close(errors->file);
+}
+
+static int read_reports(const hosts_side_t *side, char text[TEXT_BYTES]) {
+  errors_t errors;
+  coll_comm_t part;
+  PARTY_REQUIRE(open_errors(&errors), "no file");
+  coll_status_t status = coll_comm_split(side->self.comm, 0, 0, NULL, &part);
+  read_errors(&errors, text);
   PARTY_OK(status);
   PARTY_OK(coll_comm_destroy(part));
   return 0;
@@ -274,6 +287,24 @@ Test(gpu_staged, is_reported) {
   HOSTS_RUN(3, {.hosts = 1, .gpus = 3, .apart = "0-1,0-2", .body = says_who_is_apart});
   gpu_setting("COLL_CUDA_ENGINE", "staged");
   HOSTS_RUN(2, {.hosts = 1, .body = says_who_asks});
+}
+
+Test(gpu_staged, is_reported_of_ranks_of_one_thread) {
+  const int devices[] = {0, 1};
+  coll_comm_t comms[2];
+  errors_t errors;
+  char text[TEXT_BYTES];
+  gpu_setting("COLL_DEBUG", "1");
+  hosts_begin(2, "0");
+  cr_assert(gpu_driver() != NULL);
+  cr_assert(open_errors(&errors));
+  coll_status_t status = coll_comm_create_local_gpus(2, devices, NULL, comms);
+  read_errors(&errors, text);
+  cr_assert(status == COLL_OK);
+  cr_assert(strstr(text, "ranks 1 and 0: GPU 1 cannot access the memory of GPU 0") != NULL &&
+                strstr(text, "the host carries out calls on the GPUs of the 2 ranks") != NULL,
+            "%s", text);
+  for (int i = 0; i < 2; i++) GPU_OK(coll_comm_destroy(comms[i]));
 }
 
 /* ---- windows ---------------------------------------------------------------------------------*/
