@@ -173,7 +173,7 @@ const char *coll_comm_algo_used(coll_comm_t comm, coll_collective_t collective) 
   if (base_collective_name(collective) == NULL) return "";
   if (api_check_outside(comm, "coll_comm_algo_used") != COLL_OK) return "";
   comm_lock_take(comm, comm_lock_ticket(comm));
-  const algo_t *used = comm->plans.used[collective];
+  const algo_t *used = offload_algo_used(comm, collective);
   comm_lock_release(comm);
   return used != NULL ? used->name : "";
 }

@@ -44,6 +44,10 @@ coll_status_t offload_connect_created(struct coll_comm *const comms[], const int
 /* The GPU of this rank; CUDA_NO_DEVICE: it has none yet. */
 int offload_device(const struct coll_comm *comm);
 
+/* The algorithm of the communicator's latest call of the collective, on the host or on GPUs; NULL:
+ * none. The caller holds the lock. */
+const algo_t *offload_algo_used(struct coll_comm *comm, coll_collective_t collective);
+
 /* For a communicator that is destroyed or finalized; the caller holds its lock: waits until the
  * kernels of this rank have ended. */
 coll_status_t offload_finish(struct coll_comm *comm);

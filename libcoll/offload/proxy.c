@@ -103,6 +103,10 @@ void offload_proxy_abort(offload_proxy_t *proxy) {
   host->local->ops->abort(host->local, &reason);
 }
 
+const algo_t *offload_proxy_used(const offload_proxy_t *proxy, coll_collective_t collective) {
+  return atomic_load_explicit(&proxy->used[collective], memory_order_relaxed);
+}
+
 bool offload_proxy_has_jobs(offload_proxy_t *proxy) {
   pthread_mutex_lock(&proxy->lock);
   bool has = proxy->first != NULL || proxy->is_busy;

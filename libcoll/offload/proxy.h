@@ -64,6 +64,10 @@ cuda_event_t offload_proxy_last(const offload_proxy_t *proxy);
 /* The same as offload_proxy_query, of an event of offload_proxy_last. Any thread. */
 coll_status_t offload_proxy_query_event(const offload_proxy_t *proxy, cuda_event_t event);
 
+/* The algorithm of the latest call of the collective that was carried out; NULL: none, or it is of
+ * no plan. Any thread. */
+const algo_t *offload_proxy_used(const offload_proxy_t *proxy, coll_collective_t collective);
+
 /* Whether the thread has a call to carry out, or does so. Any thread. */
 bool offload_proxy_has_jobs(offload_proxy_t *proxy);
 

@@ -66,6 +66,8 @@ struct offload_proxy {
                             last one has the slots and words. Captured calls may use any */
   cuda_order_t order;
 
+  _Atomic(const algo_t *) used[COLL_COLLECTIVE_COUNT]; /* by the latest call of each; or NULL */
+
   pthread_t thread;
   bool has_thread;
   _Atomic bool is_aborted; /* by offload_proxy_abort */

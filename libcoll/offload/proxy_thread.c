@@ -138,9 +138,18 @@ static void fail_comm(offload_proxy_t *proxy, coll_status_t status) {
   }
 }
 
+/* Of the communicator's own plans, which only this thread reads. */
+static void publish_used(offload_proxy_t *proxy, const proxy_job_t *job) {
+  if (job->call_count == 0 || job->calls[0].kind != RUN_COLLECTIVE) return;
+  coll_collective_t collective = comm_traits_of(job->calls[0].shape).collective;
+  atomic_store_explicit(&proxy->used[collective], proxy->host->plans.used[collective],
+                        memory_order_relaxed);
+}
+
 static void run_job(offload_proxy_t *proxy, proxy_job_t *job) {
   take_settings(proxy->host, job);
   coll_status_t status = run_calls(job);
+  if (status == COLL_OK) publish_used(proxy, job);
   if (status != COLL_OK) fail_comm(proxy, status);
   complete(proxy, job);
 }

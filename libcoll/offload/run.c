@@ -46,6 +46,7 @@ static coll_status_t queue_staged(const run_call_t *call, const comm_traits_t *t
   uint64_t scalar = read_scalar(call, base_dtype_bytes(traits->dtype));
   uint64_t number = comm_collective_begin(comm, id, &unused);
   gpu->queued++;
+  comm->plans.used[traits->collective] = NULL; /* the proxy knows it */
   COLL_TRY(offload_proxy_collective(gpu->proxy, call, scalar, stream));
   flight_complete(comm->local->flight, number + 1);
   return COLL_OK;
@@ -289,6 +290,13 @@ coll_status_t offload_complete(const run_call_t calls[], const offload_stream_t 
     if (first == COLL_OK) first = status;
   }
   return first;
+}
+
+const algo_t *offload_algo_used(struct coll_comm *comm, coll_collective_t collective) {
+  const algo_t *used = comm->plans.used[collective];
+  if (used != NULL || !offload_is_connected(comm)) return used;
+  const offload_t *gpu = offload_of(comm);
+  return gpu->proxy != NULL ? offload_proxy_used(gpu->proxy, collective) : NULL;
 }
 
 /* ---- the end --------------------------------------------------------------------------------*/

@@ -128,6 +128,32 @@ Test(gpu_hosts, bits_of_the_host) {
   HOSTS_RUN(2, {.hosts = 1, .apart = "0", .body = compare_with_host});
 }
 
+/* The latest call's, on the host or on GPUs. */
+static int require_algorithm(const hosts_side_t *side, const char *name, bool on_gpus) {
+  float plain[3] = {0}, *data;
+  coll_stream_t stream = on_gpus ? side->streams[0] : NULL;
+  PARTY_TRY(hosts_alloc(side, sizeof plain, (void **)&data));
+  PARTY_OK(coll_comm_algo_set(side->self.comm, COLL_ALLREDUCE, name));
+  PARTY_OK(coll_allreduce(on_gpus ? data : plain, on_gpus ? data : plain, 3, COLL_FLOAT32, COLL_SUM,
+                          side->self.comm, stream));
+  if (on_gpus) PARTY_OK(coll_stream_sync(stream));
+  const char *used = coll_comm_algo_used(side->self.comm, COLL_ALLREDUCE);
+  PARTY_REQUIRE(strcmp(used, name) == 0, "%s in place of %s", used, name);
+  PARTY_OK(coll_mem_free(data));
+  return 0;
+}
+
+static int by_algorithms(hosts_side_t *side) {
+  PARTY_TRY(require_algorithm(side, "ring", true));
+  PARTY_TRY(require_algorithm(side, "tree", false));
+  return require_algorithm(side, "ring", true);
+}
+
+Test(gpu_hosts, the_algorithm_that_was_used) {
+  HOSTS_RUN(3, {.hosts = 2, .body = by_algorithms});
+  HOSTS_RUN(3, {.hosts = 1, .apart = "0", .threads = true, .body = by_algorithms});
+}
+
 /* ---- groups ----------------------------------------------------------------------------------*/
 
 /* Bytes of message number `number` from one rank to another; both ends know them. */
