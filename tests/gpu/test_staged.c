@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "gpu/gpu.h"
@@ -151,6 +152,34 @@ Test(gpu_staged, gpus_without_virtual_memory_management) {
   gpu_setting("COLL_STANDIN_NO_VMM", "1");
   HOSTS_RUN(2, {.hosts = 1, .body = without_sharing});
   HOSTS_RUN(1, {.hosts = 1, .body = without_sharing});
+}
+
+/* Rank 1 may not have as much shared memory as its proxy needs. All are told, and the communicator
+ * goes on working on the host. */
+static int without_a_proxy(hosts_side_t *side) {
+  const struct rlimit limit = {16 << 20, RLIM_INFINITY};
+  float plain = 1;
+  cuda_ptr_t address;
+  int is_that = side->self.rank == 1;
+  const char *why =
+      is_that ? "raise the limit (ulimit -f)" : "rank 1 cannot use its GPU for this communicator";
+  if (is_that) PARTY_REQUIRE(setrlimit(RLIMIT_FSIZE, &limit) == 0, "no limit");
+  PARTY_REQUIRE(side->driver->cuMemAlloc(&address, sizeof plain) == CUDA_RESULT_OK, "no memory");
+  float *data = (float *)(uintptr_t)address;
+  for (int round = 0; round < 2; round++) {
+    coll_status_t status =
+        coll_allreduce(data, data, 1, COLL_FLOAT32, COLL_SUM, side->self.comm, side->streams[0]);
+    PARTY_REQUIRE(status != COLL_OK && strstr(coll_last_error(NULL), why) != NULL, "status %d: %s",
+                  (int)status, coll_last_error(NULL));
+    PARTY_OK(coll_allreduce(&plain, &plain, 1, COLL_FLOAT32, COLL_SUM, side->self.comm, NULL));
+  }
+  PARTY_REQUIRE(side->driver->cuMemFree(address) == CUDA_RESULT_OK, "not freed");
+  return 0;
+}
+
+Test(gpu_staged, a_proxy_that_cannot_be_made) {
+  gpu_setting("COLL_STANDIN_NO_VMM", "1");
+  HOSTS_RUN(3, {.hosts = 1, .gpus = 3, .late = true, .body = without_a_proxy});
 }
 
 /* No context of the program's keeps what the communicators have. */
