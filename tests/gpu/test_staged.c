@@ -232,6 +232,7 @@ Test(gpu_staged, an_engine_that_needs_access_is_refused) {
 
 Test(gpu_staged, calls_are_staged_on_demand) {
   gpu_setting("COLL_CUDA_ENGINE", "staged");
+  HOSTS_RUN(2, {.hosts = 1, .gpus = 1, .body = is_staged});
   HOSTS_RUN(3, {.hosts = 1, .gpus = 3, .body = is_staged});
   HOSTS_RUN(1, {.hosts = 1, .body = is_staged});
   HOSTS_RUN(2, {.hosts = 1, .threads = true, .body = is_staged});

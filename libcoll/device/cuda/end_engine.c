@@ -103,7 +103,8 @@ coll_status_t cuda_end_check_stream(cuda_end_t *end, cuda_stream_t stream) {
   if (status != COLL_OK || capture == CUDA_CAPTURE_NONE) return status;
   return base_fail(COLL_ERROR_UNSUPPORTED,
                    "this call cannot be captured into a graph, as the copy engines carry it out "
-                   "(%s); COLL_CUDA_ENGINE=kernel can, where ranks are threads or have a GPU each",
+                   "(%s); with COLL_CUDA_ENGINE=staged it can be, and with "
+                   "COLL_CUDA_ENGINE=kernel, where ranks are threads or have a GPU each",
                    end->reason);
 }
 
