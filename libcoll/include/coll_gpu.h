@@ -55,10 +55,10 @@ COLL_API coll_status_t coll_stream_from_cuda(void *cuda_stream, coll_stream_t *s
  * of another buffer, that buffer must be. Calls then access each other's buffers directly, where
  * that is faster. A call whose buffers are elsewhere on a rank fails with COLL_ERROR_MISMATCH,
  * unless its plan does not depend on it; so may one that some ranks make in place, and others not.
- * Where calls are staged through the host, as is known once the ranks are connected, nothing is
- * mapped, and the window changes nothing. A failure is one of all ranks:
- * COLL_ERROR_UNSUPPORTED if a rank cannot map the memory of another, COLL_ERROR_INVALID if it is
- * that of a GPU on one and of the host on another. */
+ * Where calls are staged through the host, or a rank's GPU cannot access the memory of another's,
+ * nothing is mapped, and the window changes nothing. A failure is one of all ranks:
+ * COLL_ERROR_UNSUPPORTED if the memory of a rank cannot be shared, COLL_ERROR_INVALID if it is that
+ * of a GPU on one and of the host on another. */
 COLL_API coll_status_t coll_window_create(coll_comm_t comm, void *ptr, size_t bytes,
                                           coll_window_t *window);
 /* Not collective; before the communicator's destruction, which destroys those left. The memory must

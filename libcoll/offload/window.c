@@ -1,6 +1,7 @@
 /*
  * An allgather tells every rank what memory all others have. File descriptors follow, then each
- * rank maps what it can, and a second allgather tells whether all have.
+ * rank maps what it can, and a second allgather tells whether all have. Where GPUs cannot map each
+ * other's memory, none stays mapped: calls use windows that all have mapped (places.c).
  */
 #include "offload/window.h"
 
@@ -17,6 +18,7 @@
 #include "run/allgather.h"
 
 #define TAG_OF_WINDOWS (UINT64_C(1) << 56) /* plus the window's number on the communicator */
+#define OUTCOME_APART (-1)                 /* this GPU cannot map the memory of another rank's */
 
 static base_handles_t windows = BASE_HANDLES(struct coll_window, "windows");
 
@@ -37,10 +39,11 @@ typedef struct making {
   bool is_staged;                     /* the communicator, on a rank at least */
   int descriptor;                     /* of this rank's part; -1: none */
   char why_private[COMM_ERROR_BYTES]; /* why others cannot map it */
+  bool is_apart;                      /* this rank's GPU cannot map the memory of another's */
   part_t *parts;                      /* [size] */
   bool *to, *from;                    /* [size]: whom descriptors are passed to, and by whom */
   int *descriptors;                   /* [size] */
-  int32_t *outcomes;                  /* [size]: the status of each rank's mapping */
+  int32_t *outcomes;                  /* [size]: the status of each rank's mapping, or APART */
 } making_t;
 
 /* Whether calls of this communicator access no memory of other ranks' GPUs, so that none is mapped.
@@ -123,7 +126,7 @@ static coll_status_t check_parts(const making_t *m) {
 
 static coll_status_t check_outcomes(const making_t *m) {
   for (int rank = 0; rank < m->comm->size; rank++) {
-    if (m->outcomes[rank] == COLL_OK) continue;
+    if (m->outcomes[rank] == COLL_OK || m->outcomes[rank] == OUTCOME_APART) continue;
     if (m->why_private[0] != '\0') {
       return base_fail(COLL_ERROR_UNSUPPORTED, "rank %d: %s", m->comm->rank, m->why_private);
     }
@@ -168,21 +171,31 @@ static coll_status_t exchange_descriptors(making_t *m) {
                                       m->descriptor, m->descriptors);
 }
 
+/* Of a share of this process or another. The driver calls it an invalid device if it cannot access
+ * one that this process does not see. */
+static coll_status_t map_share(making_t *m, int rank) {
+  const cuda_share_t *share = &m->parts[rank].share;
+  cuda_mapping_t *mapping = &m->window->mappings[rank];
+  int device = m->window->device;
+  coll_status_t status =
+      is_of_this_process(m, rank)
+          ? cuda_share_open(m->driver, device, share, mapping)
+          : cuda_share_map(m->driver, device, share, m->descriptors[rank], mapping);
+  m->is_apart = status == COLL_ERROR_UNSUPPORTED || status == COLL_ERROR_INVALID;
+  return status;
+}
+
 static coll_status_t map_of_gpu(making_t *m, int rank) {
   struct coll_window *window = m->window;
   const cuda_share_t *share = &m->parts[rank].share;
-  cuda_mapping_t *mapping = &window->mappings[rank];
-  if (is_of_this_process(m, rank)) {
-    COLL_TRY(cuda_share_open(m->driver, window->device, share, mapping));
-  } else if (share->way == CUDA_SHARE_PRIVATE) {
+  if (!is_of_this_process(m, rank) && share->way == CUDA_SHARE_PRIVATE) {
     return base_fail(COLL_ERROR_UNSUPPORTED,
                      "rank %d: the memory of rank %d cannot be mapped by other processes (its own "
                      "error says why)",
                      m->comm->rank, rank);
-  } else {
-    COLL_TRY(cuda_share_map(m->driver, window->device, share, m->descriptors[rank], mapping));
   }
-  window->parts[rank] = (char *)(uintptr_t)mapping->address;
+  COLL_TRY(map_share(m, rank));
+  window->parts[rank] = (char *)(uintptr_t)window->mappings[rank].address;
   return COLL_OK;
 }
 
@@ -195,8 +208,12 @@ static coll_status_t map_part(making_t *m, int rank) {
   return COLL_OK;
 }
 
+/* The own one first, which stays where another rank's cannot be mapped. */
 static coll_status_t map_all(making_t *m) {
-  for (int rank = 0; rank < m->comm->size; rank++) COLL_TRY(map_part(m, rank));
+  COLL_TRY(map_part(m, m->comm->rank));
+  for (int rank = 0; rank < m->comm->size; rank++) {
+    if (rank != m->comm->rank) COLL_TRY(map_part(m, rank));
+  }
   return COLL_OK;
 }
 
@@ -225,18 +242,46 @@ static coll_status_t gather_parts(making_t *m) {
   return check_parts(m);
 }
 
-static coll_status_t make(making_t *m) {
+/* A window that one rank cannot map serves no call, so none has it mapped. */
+static void unmap_peers(const making_t *m) {
+  struct coll_window *window = m->window;
+  for (int rank = 0; rank < m->comm->size; rank++) {
+    if (rank == m->comm->rank) continue;
+    if (window->mappings[rank].address != 0) {
+      (void)cuda_share_unmap(m->driver, &window->mappings[rank]);
+    }
+    window->parts[rank] = NULL;
+  }
+}
+
+static bool any_is_apart(const making_t *m) {
+  int rank = 0;
+  while (rank < m->comm->size && m->outcomes[rank] != OUTCOME_APART) rank++;
+  return rank < m->comm->size;
+}
+
+/* Tells the others how this rank's mapping went, for the reason of the last error. */
+static coll_status_t agree(making_t *m, coll_status_t own_status) {
   char text[COMM_ERROR_BYTES];
+  snprintf(text, sizeof text, "%s", base_last_error());
+  if (m->is_apart && m->comm->access.reports) {
+    fprintf(stderr, "libcoll: rank %d: calls do not use a window: %s\n", m->comm->rank, text);
+  }
+  const int32_t own = m->is_apart ? OUTCOME_APART : (int32_t)own_status;
+  COLL_TRY(run_allgather(m->comm, FLIGHT_WINDOW, &own, sizeof own, m->outcomes));
+  if (!m->is_apart) COLL_TRY(fail_again(own_status, text));
+  COLL_TRY(check_outcomes(m));
+  if (any_is_apart(m)) unmap_peers(m);
+  return COLL_OK;
+}
+
+static coll_status_t make(making_t *m) {
   COLL_TRY(gather_parts(m));
   m->is_staged = any_is_staged(m);
   COLL_TRY(exchange_descriptors(m));
   coll_status_t own_status = map_all(m);
   close_descriptors(m);
-  snprintf(text, sizeof text, "%s", base_last_error());
-  const int32_t own = (int32_t)own_status;
-  COLL_TRY(run_allgather(m->comm, FLIGHT_WINDOW, &own, sizeof own, m->outcomes));
-  COLL_TRY(fail_again(own_status, text));
-  return check_outcomes(m);
+  return agree(m, own_status);
 }
 
 static coll_status_t allocate(making_t *m) {

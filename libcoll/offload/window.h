@@ -19,7 +19,7 @@ struct coll_window {
   size_t bytes;
   int device; /* whose memory it is; CUDA_NO_DEVICE: of the host, and nothing is mapped */
   /* [size]: where this process, and this rank's GPU, find the part of each rank. NULL: the rank is
-   * on another host, or calls on the communicator's GPUs are staged through the host, or, with
+   * on another host, or the GPUs of two ranks cannot map each other's memory, or, with
    * memory of the host, it is in another process. */
   char **parts;
   size_t *part_bytes;       /* [size] */
@@ -30,10 +30,11 @@ struct coll_window {
   struct coll_window *next; /* of the communicator */
 };
 
-/* Collective. Maps the parts of all ranks that can be mapped. If one rank fails, all fail; the
- * communicator stays usable unless a rank is lost. *window belongs to the communicator until
+/* Collective. Maps the parts of all ranks of this host, or none if a GPU cannot access the memory
+ * of another's, and then calls do not use the window. If one rank fails, all fail; the communicator
+ * stays usable unless a rank is lost. *window belongs to the communicator until
  * offload_window_destroy. COLL_ERROR_INVALID: memory of the host on one rank and of a GPU on
- * another. COLL_ERROR_UNSUPPORTED: a part cannot be mapped by a rank. */
+ * another. COLL_ERROR_UNSUPPORTED: the memory of a rank cannot be shared. */
 coll_status_t offload_window_create(struct coll_comm *comm, void *ptr, size_t bytes,
                                     struct coll_window **window);
 

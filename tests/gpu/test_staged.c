@@ -357,6 +357,7 @@ static int in_windows(hosts_side_t *side) {
 
 Test(gpu_staged, windows_change_nothing) {
   HOSTS_RUN(3, {.hosts = 1, .gpus = 3, .apart = "0-1", .body = in_windows});
+  HOSTS_RUN(3, {.hosts = 1, .gpus = 3, .apart = "0-1", .late = true, .body = in_windows});
   HOSTS_RUN(4, {.hosts = 2, .apart = "0", .body = in_windows});
   HOSTS_RUN(2, {.hosts = 1, .apart = "0", .threads = true, .body = in_windows});
 }
