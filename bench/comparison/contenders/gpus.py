@@ -50,6 +50,25 @@ def multiprocessors():
     return number.value
 
 
+def find_program(name, given=None):
+    """The path of a program of CUDA's toolkit, or None. Searches also where CUDA and Python
+    packages install it."""
+    if given:
+        return given if os.access(given, os.X_OK) else None
+    found = shutil.which(name)
+    if found:
+        return found
+    places = [os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "bin")]
+    for folder in sys.path:
+        places += glob.glob(os.path.join(folder, "nvidia", "*", "bin"))
+        places.append(os.path.join(folder, "triton", "backends", "nvidia", "bin"))
+    for place in places:
+        path = os.path.join(place, name)
+        if os.access(path, os.X_OK):
+            return path
+    return None
+
+
 def find_nccl(given):
     """The path of a libnccl.so.2 that is not ours, or None."""
     if given:
