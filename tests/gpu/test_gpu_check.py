@@ -3,6 +3,7 @@ it on the virtual GPUs. Prints TAP.
 
     test_gpu_check.py SOURCE-FOLDER BUILD-FOLDER
 """
+import argparse
 import importlib.machinery
 import importlib.util
 import json
@@ -13,11 +14,13 @@ import sys
 import tempfile
 import time
 import unittest
+from unittest import mock
 
 SOURCE, BUILD = (os.path.abspath(sys.argv.pop(1)) for _ in range(2))
 sys.dont_write_bytecode = True
 sys.path[:0] = [os.path.join(SOURCE, "tests", "bench"), os.path.join(SOURCE, "bench")]
 import tap  # noqa: E402
+from comparison.contenders import gpu_budgets as budgets  # noqa: E402
 from comparison.contenders import gpu_steps as steps, gpu_times as speed  # noqa: E402
 from comparison.contenders import gpus as machines  # noqa: E402
 
@@ -137,6 +140,56 @@ class Fakes(unittest.TestCase):
         self.assertEqual(times.rows, {})
         self.assertIn("share GPU 0", times.notes[0])
 
+    # ---- budgets
+
+    def test_a_step_that_takes_too_long_is_ended(self):
+        machine = self.machine("hang", 1000)
+        begin, limits = time.monotonic(), budgets.Budgets(machine)
+        with mock.patch.dict(budgets.SECONDS, graphs=1):
+            self.check(limits.run("graphs", steps.graphs, 2, True, 0), steps.FAIL,
+                       "ended, as the step's 1 s were over: did not end within 1 s")
+            self.check(limits.run("graphs", steps.graphs, 4, True, 0), steps.SKIP,
+                       "not run: the step's 1 s are over")
+            machine.environment["FAKE"] = ""
+            self.check(limits.run("graphs", steps.graphs, 8, False, 0), steps.PASS, "4 rows")
+        self.check(limits.run("exact", steps.exact, 2, True, 0), steps.PASS, "4 rows")
+        self.assertLess(time.monotonic() - begin, 50)
+
+    def test_time_that_is_kept(self):
+        machine = self.machine("hang", 30)
+        limits = budgets.Budgets(machine)
+        self.check(limits.run("exact", steps.exact, 2, True, 29), steps.FAIL,
+                   "ended, as the time of all steps was over")
+        self.check(limits.run("graphs", steps.graphs, 2, True, 29), steps.SKIP, "no time left")
+        self.assertGreater(machine.seconds_left(), 5)
+
+    def test_the_next_step_goes_on(self):
+        arguments = argparse.Namespace(call=None, only_speed=False, no_speed=True, ranks=[2],
+                                       steps="graphs,registered", standin=False, minutes=5)
+        with mock.patch.dict(budgets.SECONDS, graphs=1, registered=1):
+            rows = load_tool().run_steps(arguments, self.machine("hang", 300))
+        self.assertEqual([(row["step"], row["outcome"], row["budget"]) for row in rows],
+                         [("graphs", steps.FAIL, 1), ("registered", steps.FAIL, 1)])
+
+    def test_speed_is_ended(self):
+        tool, machine = load_tool(), self.machine("hang", 300)
+        arguments = argparse.Namespace(call="b", standin=False, nccl="libnccl.so.2", ranks=[2])
+        with mock.patch.dict(budgets.SECONDS, speed=2), mock.patch.object(tool, "LAST_SECONDS", 0):
+            measured = tool.run_speed(arguments, machine)
+        self.assertEqual({row["coll_us"] for row in measured["rows"]}, {None})
+        self.assertIn("the time was over before all rounds", measured["notes"][-1])
+        self.assertGreater(machine.seconds_left(), 200)
+
+    def test_calls_fit_into_their_time(self):
+        both = []
+        for call in budgets.CALLS.values():
+            names = [*call.steps, *(["speed"] if call.has_speed else [])]
+            self.assertLessEqual(sum(budgets.SECONDS[name] for name in names), call.seconds)
+            both += names
+        self.assertEqual(sorted(both), sorted([*load_tool().STEPS, "speed"]))
+        self.assertEqual(sorted(both), sorted(budgets.SECONDS))
+
+
 def load_tool():
     """tools/gpu-check as a module."""
     loader = importlib.machinery.SourceFileLoader("gpu_check", TOOL)
@@ -162,6 +215,7 @@ class Shown(unittest.TestCase):
         self.assertRegex(lines[1], r"^2 threads on one GPU  allreduce  0\.800 2x .* 819\.2 2x ")
 
 
+
 class Tool(unittest.TestCase):
     def run_tool(self, *words, **variables):
         environment = dict(os.environ, **variables)
@@ -181,6 +235,13 @@ class Tool(unittest.TestCase):
         result = self.run_tool("--steps", "exat")
         self.assertEqual(result.returncode, 2)
         self.assertIn("exact, processes", result.stderr)
+
+    def test_calls(self):
+        for words in (["--call", "c"], ["--call", "a", "--steps", "exact"],
+                      ["--call", "b", "--no-speed"]):
+            result = self.run_tool(*words)
+            self.assertEqual(result.returncode, 2)
+            self.assertIn("--call", result.stderr)
 
     def test_a_build_without_programs(self):
         result = self.run_tool("--standin", "--build", "/nonexistent")
@@ -206,6 +267,7 @@ class Tool(unittest.TestCase):
                 document = json.load(file)
         self.assertTrue(document["virtual"])
         self.assertNotIn("FAIL", [row["outcome"] for row in document["steps"]])
+        self.assertRegex(result.stdout, r"exact .* pass .* s of 600 ")
 
 
 tap.run()

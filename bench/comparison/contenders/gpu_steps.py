@@ -18,7 +18,7 @@ COUNTS = "0,1,3,1001,65537,1048583"
 ALL_COUNTS = "1,1001,65537"  # where there are many combinations
 VIRTUAL_COUNTS = "0,1,1001"
 VIRTUAL_ALL_COUNTS = "257"
-SANITIZER_SECONDS = 25
+SANITIZER_SECONDS = 20  # for each of its tools
 EXIT_SECONDS = 2.0  # after which the ranks of a job must have noticed that one was killed
 
 
@@ -44,6 +44,7 @@ def rows_of(out):
 
 def run_exact(machine, command, limit, one_gpu):
     """Runs collbench, which checks every element."""
+    limit = machine.limit(limit)
     code, out, err = machine.run(command, limit, one_gpu)
     if code != 0 or not re.search(r"^# Wrong elements *: 0 OK$", out, re.MULTILINE):
         return failure(code, out, err, limit)
@@ -130,9 +131,10 @@ def registered(machine, ranks, one_gpu):
 
 def abort(machine, ranks, one_gpu):
     """A rank aborts while the kernels of the others wait for it."""
-    code, out, err = machine.run([machine.path("bench/gpu_abort"), str(ranks)], 30, one_gpu)
+    limit = machine.limit(30)
+    code, out, err = machine.run([machine.path("bench/gpu_abort"), str(ranks)], limit, one_gpu)
     if code != 0:
-        return failure(code, out, err, 30)
+        return failure(code, out, err, limit)
     took_ms = float(out)
     outcome = PASS if took_ms < 1e3 * EXIT_SECONDS else FAIL
     return Result(outcome, "the others returned after %.1f ms" % took_ms)
@@ -169,7 +171,7 @@ def kill_one(machine, ranks, one_gpu):
             return Result(FAIL, "the ranks ended early: " + reason("", err))
         os.kill(children[-1], signal.SIGKILL)
         begin = time.monotonic()
-        process.communicate(timeout=20)
+        process.communicate(timeout=machine.limit(20))
         took = time.monotonic() - begin
     except Exception as error:  # whatever happened, the ranks must not stay
         end_group(process)
@@ -196,12 +198,13 @@ def sanitizer(machine, ranks, one_gpu):
     for kind in ("memcheck", "synccheck"):
         command = [tool, "--tool", kind, "--error-exitcode", "9",
                    *machine.collbench(COLLECTIVES, "--counts", "1001", "-n", "0", "-g", ranks)]
-        code, out, err = machine.run(command, SANITIZER_SECONDS, one_gpu)
+        limit = machine.limit(SANITIZER_SECONDS)
+        code, out, err = machine.run(command, limit, one_gpu)
         if code is None:
             results.append((kind, Result(PASS, "not decided within %d s: the tool may run one "
-                                               "kernel at a time" % SANITIZER_SECONDS)))
+                                               "kernel at a time" % limit)))
         elif code == 0:
             results.append((kind, Result(PASS, "no errors")))
         else:
-            results.append((kind, failure(code, out, err, SANITIZER_SECONDS)))
+            results.append((kind, failure(code, out, err, limit)))
     return combine(results)

@@ -136,7 +136,7 @@ def collect_ranks(machine, processes, limit):
     note, first = None, ""
     for index, process in enumerate(processes):
         try:
-            out, err = process.communicate(timeout=max(1, min(limit, machine.seconds_left())))
+            out, err = process.communicate(timeout=machine.limit(limit))
         except Exception:
             for other in processes:
                 end_group(other)

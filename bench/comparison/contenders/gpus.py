@@ -116,6 +116,10 @@ class Machine:
     def seconds_left(self):
         return self.deadline - time.monotonic()
 
+    def limit(self, seconds):
+        """What is left of so many seconds, at least 1, in which a program must end."""
+        return max(1, min(seconds, self.seconds_left()))
+
     def command_environment(self, one_gpu, extra):
         environment = dict(self.environment)
         if one_gpu:
@@ -133,7 +137,7 @@ class Machine:
         """(exit code, stdout, stderr); the code is None if the time limit ended it."""
         process = self.start(command, one_gpu, extra)
         try:
-            out, err = process.communicate(timeout=max(1, min(limit, self.seconds_left())))
+            out, err = process.communicate(timeout=self.limit(limit))
             return process.returncode, out, err
         except subprocess.TimeoutExpired:
             launch.end_group(process)
