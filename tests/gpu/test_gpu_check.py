@@ -20,7 +20,7 @@ SOURCE, BUILD = (os.path.abspath(sys.argv.pop(1)) for _ in range(2))
 sys.dont_write_bytecode = True
 sys.path[:0] = [os.path.join(SOURCE, "tests", "bench"), os.path.join(SOURCE, "bench")]
 import tap  # noqa: E402
-from comparison.contenders import gpu_budgets as budgets  # noqa: E402
+from comparison.contenders import gpu_budgets as budgets, gpu_memory, gpu_torch  # noqa: E402
 from comparison.contenders import gpu_steps as steps, gpu_times as speed  # noqa: E402
 from comparison.contenders import gpus as machines  # noqa: E402
 
@@ -65,6 +65,18 @@ LIMIT = """#!/bin/sh
 echo '{"gpus": [{"name": "Fake", "copy_gbs": 1000.0}], "peers": [[0.0]], "queue_us": 1.0}'
 """
 ABORT = "#!/bin/sh\necho ${FAKE_MS:-12.5}\n"
+PYTHON = """#!/bin/sh
+case $FAKE in
+  none) echo 'torch_check: this Python has no PyTorch' >&2; exit 3 ;;
+  hang) exec sleep 100 ;;
+esac
+echo '{"check": "ddp", "outcome": "pass", "note": "3 steps"}'
+echo '{"check": "capture", "outcome": "-", "note": "graphs are CUDA'"'"'s"}'
+if [ "$FAKE" = wrong ]; then
+  echo '{"check": "destroy", "outcome": "FAIL", "note": "rank 1: odd", "printed": ["a", "b"]}'
+  exit 1
+fi
+"""
 
 
 class Fakes(unittest.TestCase):
@@ -73,7 +85,7 @@ class Fakes(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder)
         for name, text in (("bench/collbench", COLLBENCH), ("tools/collrun", COLLRUN),
                            ("bench/peer-nccl", PEER), ("bench/gpu_limit", LIMIT),
-                           ("bench/gpu_abort", ABORT),
+                           ("bench/gpu_abort", ABORT), ("python", PYTHON),
                            ("tests/gpu/standin/libstandin_kernel.so", "")):
             self.write(name, text)
 
@@ -87,6 +99,7 @@ class Fakes(unittest.TestCase):
     def machine(self, fake="", seconds=30, **variables):
         machine = machines.Machine(self.folder, False, 1, time.monotonic() + seconds)
         machine.environment.update(variables, FAKE=fake)
+        machine.python = machine.path("python")
         return machine
 
     def check(self, result, outcome, note):
@@ -118,6 +131,16 @@ class Fakes(unittest.TestCase):
         self.check(steps.kill_one(self.machine("long"), 2, False), steps.PASS, "others ended")
         self.check(steps.kill_one(self.machine("long", FAKE_SLOW="3"), 2, False), steps.FAIL,
                    "needed")
+
+    def test_pytorch(self):
+        result = gpu_torch.torch(self.machine(), 2, True)
+        self.check(result, steps.PASS, "1 checks")
+        self.assertRegex(result.shown, "ddp +pass +3 steps\ncapture +- +graphs")
+        self.check(gpu_torch.torch(self.machine("none"), 2, True), steps.SKIP, "has no PyTorch")
+        result = gpu_torch.torch(self.machine("wrong"), 2, True)
+        self.check(result, steps.FAIL, "destroy: rank 1: odd")
+        self.assertRegex(result.shown, "destroy +FAIL +rank 1: odd\n  a\n  b$")
+        self.check(gpu_torch.torch(self.machine("hang", 1), 2, True), steps.FAIL, "did not end")
 
     def test_times(self):
         machine = self.machine()
@@ -215,6 +238,19 @@ class Shown(unittest.TestCase):
         self.assertRegex(lines[1], r"^2 threads on one GPU  allreduce  0\.800 2x .* 819\.2 2x ")
 
 
+    def test_names_of_results(self):
+        tool, machine = load_tool(), argparse.Namespace(gpus=1)
+        rows = [{}, {"figures": [{"figure": "gpu", "name": "NVIDIA H200"}]}]
+        limit = {"limit": {"gpus": [{"name": "NVIDIA X (Y)"}]}}
+        for call, output, measured, found in (("a", None, None, "gpu-h200-x1-a"),
+                                              (None, None, None, "gpu-h200-x1"),
+                                              ("a", "/tmp/name", None, "name")):
+            arguments = argparse.Namespace(call=call, output=output)
+            name = tool.result_name(arguments, machine, tool.gpu_name(rows, measured))
+            self.assertEqual(os.path.basename(name), found)
+        self.assertEqual(tool.gpu_name([], limit), "NVIDIA X (Y)")
+        self.assertEqual(tool.gpu_name([], None), "gpu")
+
 
 class Tool(unittest.TestCase):
     def run_tool(self, *words, **variables):
@@ -267,7 +303,12 @@ class Tool(unittest.TestCase):
                 document = json.load(file)
         self.assertTrue(document["virtual"])
         self.assertNotIn("FAIL", [row["outcome"] for row in document["steps"]])
-        self.assertRegex(result.stdout, r"exact .* pass .* s of 600 ")
+        found = {row["step"]: row for row in document["steps"]}
+        if gpu_memory.compiler(True):
+            self.assertEqual(found["compile"]["outcome"], "pass")
+            self.assertIn("hop", {row["figure"] for row in found["memory"]["figures"]})
+            self.assertRegex(result.stdout, r"memory .* pass .* s of 350 ")
+            self.assertIn("12 B with a flag in 16 B", result.stdout)
 
 
 tap.run()

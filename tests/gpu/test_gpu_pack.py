@@ -4,6 +4,7 @@ virtual GPUs. Prints TAP.
 
     test_gpu_pack.py SOURCE-FOLDER BUILD-FOLDER
 """
+import json
 import os
 import shutil
 import subprocess
@@ -86,6 +87,11 @@ class Pack(unittest.TestCase):
         self.assertGreater(size, 1 << 20)
         self.assertLess(size, 40 << 20)
 
+    def test_what_the_machine_compiles_and_interprets(self):
+        for name in ("bench/gpu_memory.cu", "bench/gpu_memory/device.cuh",
+                     "bench/peers/torch_check.py", "build/libcoll/frontends/nccl/libnccl.so.2"):
+            self.assertTrue(os.path.exists(os.path.join(self.folder, name)), name)
+
     def test_what_is_too_large_is_not_left(self):
         folder = os.path.join(self.parent, "large")
         most, gpu_pack.BYTES_MAX = gpu_pack.BYTES_MAX, 1 << 20
@@ -132,7 +138,11 @@ class Pack(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         self.assertLess(time.monotonic() - begin, SECONDS_MAX)
         self.assertIn("all steps passed", result.stdout)
-        self.assertTrue(os.path.exists(os.path.join(self.folder, "result.json")))
+        with open(os.path.join(self.folder, "result.json")) as file:
+            outcomes = {row["step"]: row["outcome"] for row in json.load(file)["steps"]}
+        # The folder has the sources, which the machine compiles.
+        compiler = shutil.which("c++", path=":".join(PATH))
+        self.assertEqual(outcomes["memory"], "pass" if compiler else "-")
 
 
 tap.run()

@@ -8,13 +8,14 @@ from comparison.contenders.gpu_steps import FAIL, SKIP, Result
 
 # Of all of a step's rows on one GPU, or on all GPUs. On an H200 they took a half of it at most,
 # but for `exact`, which took 48 s.
-SECONDS = {"exact": 60, "graphs": 10, "abort": 5, "kill": 20,
-           "sanitizer": 40, "processes": 45, "hosts": 25, "registered": 10,
+SECONDS = {"compile": 20, "memory": 35, "exact": 60, "graphs": 10, "abort": 5, "kill": 20,
+           "sanitizer": 40, "torch": 50, "processes": 45, "hosts": 25, "registered": 10,
            "speed": 180}
 VIRTUAL = 10  # times as much where nothing is quick
 
 Call = collections.namedtuple("Call", "seconds steps has_speed")
-CALLS = {"a": Call(240, ("exact", "graphs", "abort", "kill", "sanitizer"), False),
+CALLS = {"a": Call(240, ("compile", "memory", "exact", "graphs", "abort", "kill", "sanitizer",
+                         "torch"), False),
          "b": Call(300, ("processes", "hosts", "registered"), True)}
 
 

@@ -8,12 +8,14 @@ import subprocess
 
 from comparison import machine as provenance
 from comparison.command import ROOT
-from comparison.contenders import gpus
+from comparison.contenders import gpu_memory, gpu_torch, gpus
 
 BYTES_MAX = 40 << 20
-SCRIPTS = ("tools/gpu-check", "tools/gpu-speed", "bench/comparison")
+SCRIPTS = ("tools/gpu-check", "tools/gpu-speed", "bench/comparison", *gpu_memory.SOURCES,
+           gpu_torch.PROGRAM)
+VIRTUAL_SCRIPTS = (gpu_memory.VIRTUAL,)
 PROGRAMS = gpus.PROGRAMS + ("libcoll/libcoll.so.0",)
-MORE = ("bench/peer-nccl", "libcoll/frontends/nccl/libnccl.so.2")  # where they are built
+MORE = ("bench/peer-nccl", gpu_torch.LIBRARY)  # where they are built
 STANDIN = ("tests/gpu/standin/libcuda.so.1", "tests/gpu/libstandin_kernel.so")
 # Of the C library, and of the driver: they belong to the machine.
 THERE = re.compile(r"(ld-linux.*|linux-vdso|lib(c|m|dl|rt|pthread|resolv|gcc_s|cuda))\.so\b.*")
@@ -41,8 +43,8 @@ def needed(path):
     return found
 
 
-def copy_scripts(folder):
-    for name in SCRIPTS:
+def copy_scripts(folder, standin):
+    for name in SCRIPTS + (VIRTUAL_SCRIPTS if standin else ()):
         to = os.path.join(folder, name)
         os.makedirs(os.path.dirname(to), exist_ok=True)
         if os.path.isdir(os.path.join(ROOT, name)):
@@ -88,7 +90,7 @@ def pack(build, folder, standin):
     RuntimeError, there is none."""
     os.mkdir(folder)
     try:
-        copy_scripts(folder)
+        copy_scripts(folder, standin)
         copy_programs(build, folder, standin)
         size = size_of(folder)
         if size > BYTES_MAX:

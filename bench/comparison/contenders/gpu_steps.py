@@ -1,4 +1,5 @@
-"""The steps that decide whether libcoll is right on the GPUs here. Each returns a Result."""
+"""The steps that decide whether libcoll is right on the GPUs here. Each returns a Result, of which
+`figures` are documents for the results, and `shown` is a table for the screen."""
 import collections
 import os
 import re
@@ -9,7 +10,7 @@ import time
 from comparison.launch import end_group
 
 PASS, FAIL, SKIP = "pass", "FAIL", "-"
-Result = collections.namedtuple("Result", "outcome note")
+Result = collections.namedtuple("Result", "outcome note figures shown", defaults=(None, ""))
 
 # All but those of blocks of different sizes, which GPUs do not have.
 COLLECTIVES = ("allreduce,reduce,reduce_scatter,allgather,broadcast,gather,scatter,alltoall,"

@@ -88,6 +88,7 @@ class Machine:
 
     def __init__(self, build, standin, gpus, deadline):
         self.build, self.standin, self.gpus, self.deadline = build, standin, gpus, deadline
+        self.python = sys.executable  # the one whose PyTorch is checked
         self.environment = dict(os.environ)
         if standin:
             tests = os.path.join(build, "tests", "gpu")
