@@ -1,5 +1,5 @@
-"""A folder with what tools/gpu-check runs, for a machine with GPUs that has no compiler and no
-packages: programs and libraries of a build folder, and the libraries that these need."""
+"""A folder with what tools/gpu-check runs, for a machine with GPUs that has no packages: programs
+and libraries of a build folder, the libraries that these need, and what nvcc compiles there."""
 import glob
 import os
 import re
