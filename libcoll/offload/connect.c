@@ -13,6 +13,7 @@
 #include "run/batch.h"
 
 #define POLL_NS 50000u
+
 /* When ranks tell each other how far they are. */
 typedef enum phase {
   PHASE_ANNOUNCE, /* what each has made, and asks for */
