@@ -252,6 +252,12 @@ static void await_all(const _Atomic int flags[], int first, int size, int victim
   }
 }
 
+/* A late rank is told of the failure by the server, which ends with rank 0's process. */
+static void keep_server(const death_t *death, int rank, int size) {
+  const record_t *record = record_of_run();
+  if (rank == 0 && death->way == CREATE) await_all(record->ended, 1, size, death->victim);
+}
+
 /* The timeout passes once the victim is dead and all others have joined, and never if the victim
  * has sent its hello. Then passes the time for which rank 0's server waits for late ranks. */
 static _Noreturn void pass_timeout(const death_t *death, int size) {
@@ -300,7 +306,9 @@ static int run_rank(int rank, int size, void *context) {
     failed = death->way == SPLIT_IN_TWO ? parent : comm;
     status = call_until_failure(failed);
   }
-  return check_survivor(death, rank, size, status, failed);
+  int value = check_survivor(death, rank, size, status, failed);
+  keep_server(death, rank, size);
+  return value;
 }
 
 /* Kills the victim at step `first` and every `stride`-th step after it (fewer of them under a
