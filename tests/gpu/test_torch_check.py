@@ -59,16 +59,13 @@ def has_torch():
 class Ranks(unittest.TestCase):
     """What the parent makes of its ranks."""
 
-    def setUp(self):
-        patch = mock.patch.object(torch_check, "GRACE_SECONDS", 0.5)
-        patch.start()
-        self.addCleanup(patch.stop)
-
-    def run_fakes(self, *ranks, seconds=60):
-        with tempfile.TemporaryDirectory() as folder:
+    def run_fakes(self, *ranks, grace=60, wait=torch_check.wait_for_all):
+        with tempfile.TemporaryDirectory() as self.folder, \
+                mock.patch.object(torch_check, "GRACE_SECONDS", grace), \
+                mock.patch.object(torch_check, "wait_for_all", wait):
             commands = [[sys.executable, "-c", FAKE, *words.split()] for words in ranks]
-            rows = torch_check.run_ranks(commands, dict(os.environ), ["ddp", "destroy"], seconds,
-                                         folder)
+            rows = torch_check.run_ranks(commands, dict(os.environ), ["ddp", "destroy"], 60,
+                                         self.folder)
         return {row["check"]: row for row in rows}
 
     def test_all_pass(self):
@@ -84,15 +81,23 @@ class Ranks(unittest.TestCase):
 
     def test_one_crashes_and_the_other_waits(self):
         begin = time.monotonic()
-        rows = self.run_fakes("start=pass ddp=begin hang", "start=pass ddp=begin exit7")
+        rows = self.run_fakes("start=pass ddp=begin hang", "start=pass ddp=begin exit7", grace=0.5)
         self.assertLess(time.monotonic() - begin, 50)
         self.assertEqual(rows["ddp"]["note"], "rank 1: exit code 7")
         self.assertEqual(rows["ddp"]["printed"], ["the reason"])
         self.assertEqual(rows["destroy"]["note"], "not run")
 
     def test_all_wait(self):
+        wait_for_all = torch_check.wait_for_all
+
+        def expire_once_all_wait(processes, _):
+            outputs = [os.path.join(self.folder, "out.%d" % rank) for rank in range(2)]
+            while not all("ddp" in "".join(torch_check.read_lines(path)) for path in outputs):
+                time.sleep(0.01)
+            wait_for_all(processes, 0)
+
         begin = time.monotonic()
-        rows = self.run_fakes(*["start=pass ddp=begin hang"] * 2, seconds=1)
+        rows = self.run_fakes(*["start=pass ddp=begin hang"] * 2, wait=expire_once_all_wait)
         self.assertLess(time.monotonic() - begin, 50)
         self.assertEqual(rows["ddp"]["note"], "rank 0: was ended here")
 
