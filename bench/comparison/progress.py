@@ -19,9 +19,14 @@ class Progress:
         if not self.shown:
             return
         left = (time.monotonic() - self.began) / self.done * max(self.seconds - self.done, 0)
-        sys.stderr.write("\r\x1b[K%3d %%  %s left  %s" % (
-            min(100 * self.done / self.seconds, 100), clock_text(left), text))
-        sys.stderr.flush()
+        self.show("%3d %%  %s left  %s" % (min(100 * self.done / self.seconds, 100),
+                                           clock_text(left), text))
+
+    def show(self, text):
+        """In place of the line before."""
+        if self.shown:
+            sys.stderr.write("\r\x1b[K" + text)
+            sys.stderr.flush()
 
     def say(self, text):
         self.clear()

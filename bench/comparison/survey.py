@@ -9,12 +9,13 @@ SLOWER_MAX = 1.15  # times as slow as the peer's best setting in some row
 
 class Survey:
     """rows: {(collective, bytes): row}. effort: (rounds, time in ms of the timed calls of a row in
-    a launch). place: what failures say besides contender and reason."""
+    a launch). place: what failures say besides contender and reason. wait(progress): before each
+    round; returns what disturbs it (idle.wait)."""
 
-    def __init__(self, rows, running, effort, place):
-        self.rows, self.running, self.place = rows, list(running), place
+    def __init__(self, rows, running, effort, place, wait=lambda _progress: None):
+        self.rows, self.running, self.place, self.wait = rows, list(running), place, wait
         self.rounds, self.time_ms = effort
-        self.failures = []
+        self.failures, self.disturbed = [], []
 
     def launch(self, contender, number):
         """{(collective, bytes): us, or of the limit {part: us}} in that round."""
@@ -65,6 +66,9 @@ class Survey:
     def run(self, progress):
         """The rows."""
         for number in range(self.rounds):
+            disturbance = self.wait(progress)
+            if disturbance is not None:
+                self.disturbed.append({"round": number + 1, "idle": disturbance, **self.place})
             for contender, found in self.one_round(number, progress):
                 self.record(contender, found)
             if number == 0:

@@ -157,9 +157,9 @@ class Launches(unittest.TestCase):
 
 
 class Rounds(unittest.TestCase):
-    def survey(self, running, rounds=2):
+    def survey(self, running, rounds=2, **waiting):
         return compare_net.Survey(layout_of(2, 1), 10, ["allreduce", "sendrecv"], [4, 4096],
-                                  running, (rounds, 15))
+                                  running, (rounds, 15), **waiting)
 
     def test_rows_of_rounds(self):
         key, other = ("allreduce", 4), ("allreduce", 4096)
@@ -177,6 +177,16 @@ class Rounds(unittest.TestCase):
         self.assertEqual(found[0].checks, [1, 0])
         self.assertAlmostEqual(figures.ratio(row, "coll"), (5 + 5 / 3) / 2)
         self.assertAlmostEqual(figures.plain_over_ours(row, "coll"), (1 + 2 / 3) / 2)
+
+    def test_rounds_on_busy_processors_are_told(self):
+        key, found = ("allreduce", 4), [None, [0.5, 0.97]]
+        survey = self.survey([Scripted("coll", {key: 1}, {key: 1})], wait=lambda _: found.pop(0))
+        survey.run(progress())
+        self.assertEqual(survey.disturbed, [{"where": "2x1, 10 Gbit/s", "round": 2,
+                                             "idle": [0.5, 0.97]}])
+        text = compare_net.text_of(dict(document_of([row()]), disturbed=survey.disturbed))
+        self.assertIn("Disturbed: 2x1, 10 Gbit/s: the processors were not idle before round 2 "
+                      "(50 % and 97 % idle)", text)
 
     def test_a_failure_ends_a_contender_alone(self):
         key = ("allreduce", 4)

@@ -20,7 +20,7 @@ import tap
 BENCH = os.path.abspath(sys.argv.pop(1))
 ROOT = os.path.dirname(BENCH)
 sys.path.insert(0, BENCH)
-from comparison import command, launch, rounds, table  # noqa: E402
+from comparison import command, idle, launch, rounds, table  # noqa: E402
 from comparison.plots import bars, page  # noqa: E402
 
 COMMANDS = [name for name in os.listdir(BENCH) if os.path.isfile(os.path.join(BENCH, name))
@@ -145,6 +145,48 @@ class Rounds(unittest.TestCase):
     def test_quotients_are_of_rounds_that_have_both(self):
         self.assertEqual(rounds.quotients([1, None, 6, 8], [2, 2, 3]), [0.5, 2])
         self.assertIsNone(rounds.median([None]))
+
+
+class Idle(unittest.TestCase):
+    """On a machine whose first processor has other work."""
+
+    def setUp(self):
+        self.cpus = sorted(os.sched_getaffinity(0))
+        self.slept, self.said, self.shown = [], [], []
+        self.say, self.show = self.said.append, self.shown.append
+
+    def wait(self, seconds_max, *busy):
+        """busy: the share of each window."""
+        shares = iter(busy)
+        ticks = dict.fromkeys(self.cpus, (0, 0))
+
+        def sleep(seconds):
+            self.slept.append(seconds)
+            work = {self.cpus[0]: round(100 * seconds * next(shares))}
+            for cpu, (free, everything) in ticks.items():
+                all_ticks = 100 * seconds
+                ticks[cpu] = free + all_ticks - work.get(cpu, 0), everything + all_ticks
+        return idle.wait(self, seconds_max, lambda: dict(ticks), sleep)
+
+    def test_no_wait_where_there_is_no_other_work(self):
+        self.assertIsNone(self.wait(300, 0.09))
+        self.assertEqual((self.slept, self.said, self.shown), ([3], [], []))
+
+    def test_it_waits_for_the_busiest_processor(self):
+        self.assertIsNone(self.wait(300, 0.8, 0.11, 0.1))
+        self.assertEqual((self.slept, self.said), ([3] * 3, []))
+        self.assertRegex(self.shown[1], "^waiting for idle processors, up to 294 s more: 89 %")
+
+    def test_it_does_not_wait_forever(self):
+        self.assertEqual(self.wait(300, *[0.5] * 100)[0], 0.5)
+        self.assertEqual(sum(self.slept), 300)
+        self.assertRegex(self.said[0], "the processors are busy .50 %.* idle.: measuring all the")
+        self.assertEqual(self.wait(0, 0.25)[0], 0.75)
+
+    def test_waiting_for_a_disk_is_no_work_and_guests_count_once(self):
+        times = idle.processor_times("cpu  9 9 9 9 9 9 9 9 9 9\n"
+                                     "cpu0 10 1 2 80 5 1 0 1 10 0\nintr 1 2\ncpu11 0 0 0 3\n")
+        self.assertEqual(times, {0: (85, 100), 11: (3, 3)})
 
 
 class Tables(unittest.TestCase):

@@ -3,6 +3,9 @@ TCP sockets. Hosts are network namespaces of this machine, joined by a bridge, s
 They share its cores. Their links are unshaped, or shaped by tc to a rate. Layouts are hosts x ranks
 per host.
 
+Before each round the processors are idle for 3 s, or it waits; what was measured on busy ones all
+the same, the results say.
+
 All contenders run in turn, in several rounds; a ratio is the median of the ratios of the rounds.
 Every peer uses TCP between the hosts and, except Gloo, shared memory inside one; the counters of
 the interfaces, which are part of the results, show that. Peers run with several settings in the
@@ -20,8 +23,8 @@ import math
 import sys
 import tempfile
 
-from comparison import arguments, command, figures, launch, machine, peer_table, rounds, sizes
-from comparison import survey, table
+from comparison import arguments, command, figures, launch, machine, peer_table, rounds
+from comparison import idle, sizes, survey, table
 from comparison.command import ROOT
 from comparison.contenders import collectives, hierarchy, networks, peers
 from comparison.contenders.hosts import Hosts, link_text
@@ -79,6 +82,9 @@ def parse(words):
     add("--rounds", type=arguments.positive, help="number of rounds (3)")
     add("--time-ms", type=arguments.positive, default=10,
         help="time of the timed calls of one row in a round (10)")
+    add("--idle-wait", type=int, default=idle.WAIT_SECONDS_MAX, metavar="SECONDS",
+        help="before a round, wait at most so long for idle processors (%d)"
+        % idle.WAIT_SECONDS_MAX)
     add("--quick", action="store_true", help="fewer sizes, layouts, links and rounds; writes files "
         "only with --name")
     add("--no-algorithms", action="store_true", help="do not compare algorithms of allreduce")
@@ -113,7 +119,7 @@ BEHIND_MAX = 2.5  # times as slow as the best peer
 class Survey(survey.Survey):
     """One layout with one shape of the links: all collectives and sizes."""
 
-    def __init__(self, layout, gbit, collectives_asked, asked, running, effort):
+    def __init__(self, layout, gbit, collectives_asked, asked, running, effort, **waiting):
         self.layout, self.gbit = layout, gbit
         self.ranks = layout.count * layout.per_host
         self.collectives = [name for name in collectives_asked
@@ -125,7 +131,7 @@ class Survey(survey.Survey):
             for size in sorted({sizes.size_for(name, self.ranks, size) for size in asked})}
         self.sizes = sorted({size for _, size in rows})
         super().__init__(rows, running, effort, {
-            "where": "%s, %s" % (networks.layout_text(layout), link_text(gbit))})
+            "where": "%s, %s" % (networks.layout_text(layout), link_text(gbit))}, **waiting)
 
     def launch(self, contender, number):
         def runner(line, environment):
@@ -180,9 +186,11 @@ def take(options, hosts, document):
     for layout in layouts:
         for gbit in options.links:
             found = Survey(layout, gbit, options.collectives, sizes_of(options, layout, gbit),
-                           running[layout], (options.rounds, options.time_ms))
+                           running[layout], (options.rounds, options.time_ms),
+                           wait=lambda shown: idle.wait(shown, options.idle_wait))
             document["rows"] += found.run(progress)
             document["failures"] += found.failures
+            document["disturbed"] += found.disturbed
             document["contenders"].update({contender.name: contender.describe()
                                            for contender in running[layout]})
             progress.say("measured %s" % found.where())
@@ -209,7 +217,7 @@ def measure_all(options):
     document = machine.begin(NAME, settings={
         "rounds": options.rounds, "time_ms": options.time_ms, "collectives": options.collectives,
         "dtype": "float32", "op": "sum", "place": "out of place"},
-        contenders={}, rows=[], algorithms=[], traffic=[], failures=[])
+        contenders={}, rows=[], algorithms=[], traffic=[], failures=[], disturbed=[])
     with tempfile.TemporaryDirectory() as folder:
         with Hosts(max(count for count, _ in options.layouts), folder) as hosts:
             if rounds.repeat(1, lambda _: take(options, hosts, document)):
@@ -248,6 +256,7 @@ def read_documents(paths):
                 first.setdefault(key(item), item)
         merged[name] = list(first.values())
     merged["rows"].sort(key=sort_key)
+    merged["disturbed"] = [one for document in documents for one in document.get("disturbed", [])]
     merged["parts"] = [part for document in documents for part in document.get("parts", [document])]
     merged["parts"] = [{name: part[name] for name in ("began", "revision", "load", "settings")}
                        for part in merged["parts"]]
@@ -272,6 +281,13 @@ def head_lines(document):
                            % part["settings"]["rounds"])
     yield ("Sockets: the same bytes over plain TCP sockets between as many processes, and the "
            "passes over memory.")
+    found = {}
+    for one in document.get("disturbed", []):
+        found.setdefault(one["where"], []).append("%d (%s)" % (
+            one["round"], idle.shares_text(one["idle"])))
+    for place, disturbed in found.items():
+        yield "Disturbed: %s: the processors were not idle before round %s" % (
+            place, ", ".join(disturbed))
 
 
 def traffic_lines(checks):
