@@ -24,6 +24,7 @@ from comparison import figures, launch, sizes, table  # noqa: E402
 from comparison import progress as progresses  # noqa: E402
 from comparison.commands import compare_net  # noqa: E402
 from comparison.contenders import collectives, hierarchy, hosts, networks  # noqa: E402
+from comparison.contenders.hosts import Link  # noqa: E402
 
 
 class NoHosts:
@@ -33,10 +34,15 @@ class NoHosts:
     counters = hosts.Traffic(0, 0)
 
     def __init__(self):
-        self.shapes = []
+        self.shapes, self.congestion = [], []
 
     def shape(self, gbit):
         self.shapes.append(gbit)
+
+    def set_congestion(self, name):
+        self.congestion.append(name)
+        if name == hosts.BBR:
+            raise hosts.Unavailable("the kernel has reno alone")
 
     def traffic(self):
         return self.counters
@@ -102,18 +108,39 @@ class Commands(unittest.TestCase):
 
     def test_options(self):
         self.assertEqual(compare_net.layout_list("2x1,16x4"), [(2, 1), (16, 4)])
-        self.assertEqual(compare_net.link_list("0,10"), [0, 10])
+        self.assertEqual(compare_net.link_list("0,10,bbr"),
+                         [(0, "reno"), (10, "reno"), (0, "bbr")])
         for parse, text in ((compare_net.layout_list, "1x2"), (compare_net.layout_list, "2"),
                             (compare_net.link_list, "fast"), (compare_net.link_list, "-1")):
             with self.assertRaises(compare_net.argparse.ArgumentTypeError, msg=text):
                 parse(text)
         options = compare_net.parse(["--quick"])
-        self.assertEqual((options.layouts, options.links, options.name), ([(2, 1), (2, 2)], [0],
-                                                                          None))
+        self.assertEqual((options.layouts, options.links, options.name),
+                         ([(2, 1), (2, 2)], [Link(0)], None))
         full = compare_net.parse([])
-        self.assertEqual((full.links, full.name), ([0, 10, 1], "net"))
-        counts = [len(compare_net.sizes_of(full, layout_of(2, 1), gbit)) for gbit in (0, 10, 1)]
-        self.assertEqual(counts, sorted(counts, reverse=True))
+        self.assertEqual(full.links, [Link(0), Link(10), Link(1), compare_net.BBR_LINK])
+        self.assertEqual(full.name, "net")
+        counts = [len(compare_net.sizes_of(full, layout_of(2, 1), link)) for link in full.links]
+        self.assertEqual(counts[:3], sorted(counts[:3], reverse=True))
+        self.assertLess(counts[3], counts[0])
+
+    def test_a_few_rows_under_bbr(self):
+        full = compare_net.parse([])
+        for layout, count in ((layout_of(2, 1), 4), (layout_of(2, 2), 3), (layout_of(4, 2), 3)):
+            found = compare_net.links_of(full, layout)
+            self.assertEqual(len(found), count)
+            self.assertEqual(found[2], (Link(1), compare_net.COLLECTIVES))
+        few = compare_net.links_of(full, layout_of(2, 1))[3]
+        self.assertEqual(few, (compare_net.BBR_LINK, ["allreduce", "allgather", "sendrecv"]))
+
+    def test_a_kernel_without_bbr(self):
+        full, asked = compare_net.parse([]), compare_net.parse(["--links", "bbr"])
+        with self.assertRaisesRegex(hosts.Unavailable, "reno alone"):
+            compare_net.drop_unknown_links(asked, NoHosts())
+        with unittest.mock.patch.object(compare_net.command, "say") as say:
+            compare_net.drop_unknown_links(full, NoHosts())
+        self.assertIn("reno alone; its rows are left out", say.call_args[0][1])
+        self.assertEqual(full.links, [Link(0), Link(10), Link(1)])
 
 
 class Launches(unittest.TestCase):
@@ -158,7 +185,7 @@ class Launches(unittest.TestCase):
 
 class Rounds(unittest.TestCase):
     def survey(self, running, rounds=2, **waiting):
-        return compare_net.Survey(layout_of(2, 1), 10, ["allreduce", "sendrecv"], [4, 4096],
+        return compare_net.Survey(layout_of(2, 1), Link(10), ["allreduce", "sendrecv"], [4, 4096],
                                   running, (rounds, 15), **waiting)
 
     def test_rows_of_rounds(self):
@@ -172,8 +199,10 @@ class Rounds(unittest.TestCase):
         row = next(row for row in rows if (row["collective"], row["bytes"]) == key)
         self.assertEqual(row["times_us"], {"coll": [1, 3], "mpich/ofi": [5, 5], "mpich/ucx": [50]})
         self.assertEqual(row["limit"], {"socket_us": [1, 2]})
-        self.assertEqual((row["hosts"], row["per_host"], row["gbit"], row["ranks"]), (2, 1, 10, 2))
+        self.assertEqual((row["hosts"], row["per_host"], row["gbit"], row["congestion"],
+                          row["ranks"]), (2, 1, 10, "reno", 2))
         self.assertEqual(survey.layout.hosts.shapes, [10])
+        self.assertEqual(survey.layout.hosts.congestion, ["reno"])
         self.assertEqual(found[0].checks, [1, 0])
         self.assertAlmostEqual(figures.ratio(row, "coll"), (5 + 5 / 3) / 2)
         self.assertAlmostEqual(figures.plain_over_ours(row, "coll"), (1 + 2 / 3) / 2)
@@ -200,9 +229,9 @@ class Rounds(unittest.TestCase):
         self.assertIn("2x1, 10 Gbit/s", said.said[0])
 
     def test_sizes_of_whole_elements(self):
-        survey = compare_net.Survey(layout_of(), 0, ["allreduce", "allgather", "sendrecv"], [4], [],
-                                    (1, 9))
-        self.assertEqual(list(survey.rows), [("allreduce", 4), ("allgather", 16)])
+        survey = compare_net.Survey(layout_of(), Link(0), ["allreduce", "allgather", "sendrecv"],
+                                    [4], [], (1, 9))
+        self.assertEqual(list(survey.rows), [("allreduce", 4), ("allgather", 16), ("sendrecv", 4)])
         self.assertEqual(survey.sizes, [4, 16])
 
 
@@ -251,13 +280,16 @@ class Texts(unittest.TestCase):
     def test_what_libcoll_beats_is_no_limit(self):
         text = compare_net.text_of(document_of([row(coll=[6])]))
         self.assertIn("1.50x", text)
+        self.assertNotIn("TCP", text.splitlines()[1])
         for word in ("%", "limit", "Limit"):
             self.assertNotIn(word, text)
 
     def test_documents_are_merged(self):
         again = document_of([row(gbit=0), row(coll=[99])])
         again.update(failures=[{"contender": "gloo/tcp"}], began="later", settings={"rounds": 2})
+        again["rows"].append(row(congestion="bbr", gbit=0))
         first = dict(document_of([row()], [CELL]), failures=[])
+        first["machine"]["tcp_congestion_control"] = "reno"
         with tempfile.TemporaryDirectory() as folder:
             paths = [os.path.join(folder, name) for name in "ab"]
             for path, document in zip(paths, (first, again)):
@@ -265,7 +297,10 @@ class Texts(unittest.TestCase):
                     json.dump(document, file)
             merged = compare_net.read_documents(paths)
         self.assertEqual([(one["gbit"], one["times_us"]["coll"]) for one in merged["rows"]],
-                         [(0, [10]), (10, [10])])
+                         [(0, [10]), (10, [10]), (0, [10])])
+        text = compare_net.text_of(merged)
+        self.assertIn("allreduce, 2x2, unshaped, bbr\n", text)
+        self.assertIn(": all hosts share them; TCP's congestion control is reno\n", text)
         self.assertEqual((len(merged["algorithms"]), len(merged["traffic"])), (1, 1))
         self.assertEqual(merged["failures"], [{"contender": "gloo/tcp"}])
         self.assertIn("later, revision r", compare_net.text_of(merged))
@@ -299,15 +334,15 @@ def real_hosts(count):
 class Namespaces(unittest.TestCase):
     def test_a_measurement(self):
         with real_hosts(2) as made:
-            for per_host in (1, 2):
+            for per_host, collective, count in ((1, "allreduce", 2), (2, "sendrecv", 1)):
                 layout = networks.Layout(made, 2, per_host)
                 ours, limit = networks.make(ROOT, BUILD, layout, [])
                 found = networks.check_traffic(layout, ours)
                 self.assertLess(found["loopback"], networks.CHECK_BYTES / 10)
-                survey = compare_net.Survey(layout, 0, ["allreduce", "alltoall"], [4, 65536],
-                                            [ours, limit], (1, 5))
+                survey = compare_net.Survey(layout, Link(0), [collective], [4, 65536],
+                                            [ours, limit], (count, 5))
                 rows = survey.run(progress())
-                self.assertEqual((len(rows), survey.failures), (4, []))
+                self.assertEqual((len(rows), survey.failures), (2, []))
                 for one in rows:
                     self.assertGreater(figures.time_us(one, "coll"), 0)
                     self.assertGreater(figures.plain_us(one, "coll"), 0)
@@ -316,7 +351,7 @@ class Namespaces(unittest.TestCase):
         with real_hosts(2) as made:
             layout = networks.Layout(made, 2, 1)
             ours, _ = networks.make(ROOT, BUILD, layout, [])
-            survey = compare_net.Survey(layout, 1, ["sendrecv"], [4 << 20], [ours], (1, 5))
+            survey = compare_net.Survey(layout, Link(1), ["sendrecv"], [4 << 20], [ours], (1, 5))
             time_us = survey.run(progress())[0]["times_us"]["coll"][0]
             shaped_us = (4 << 20) * 8e-3
             tap.figure("4 MiB by 1 Gbit/s: %.0f us, of bytes alone %.0f us" % (time_us, shaped_us))
@@ -329,6 +364,21 @@ class Namespaces(unittest.TestCase):
             run = subprocess.run(["tc", "-n", made.names[0], "qdisc", "show", "dev", "eth0"],
                                  capture_output=True, text=True, check=True)
             self.assertNotIn("tbf", run.stdout)
+
+    def test_congestion_control_is_that_of_the_hosts_alone(self):
+        def read(*words):
+            return subprocess.run([*words, "cat", hosts.CONGESTION_FILE], capture_output=True,
+                                  text=True, check=True).stdout.strip()
+        before = read()
+        with real_hosts(2) as made:
+            inside = ["ip", "netns", "exec", made.names[1]]
+            self.assertEqual(read(*inside), "reno")
+            with self.assertRaisesRegex(hosts.Unavailable, "'nonsense' .the kernel has .*reno"):
+                made.set_congestion("nonsense")
+            if before != "reno":
+                made.set_congestion(before)
+                self.assertEqual(read(*inside), before)
+        self.assertEqual(read(), before)
 
     def test_nothing_is_left(self):
         with real_hosts(2) as made:

@@ -1,7 +1,8 @@
 """Compares libcoll with Open MPI, MPICH, Intel MPI and PyTorch's Gloo between hosts, and with plain
 TCP sockets. Hosts are network namespaces of this machine, joined by a bridge, so this needs root.
-They share its cores. Their links are unshaped, or shaped by tc to a rate. Layouts are hosts x ranks
-per host.
+They share its cores. Their links are unshaped, or shaped by tc to a rate, and TCP over them has the
+congestion control reno, whatever this machine's is; a few rows are also measured under bbr where
+the kernel has it. Layouts are hosts x ranks per host.
 
 Before each round the processors are idle for 3 s, or it waits; what was measured on busy ones all
 the same, the results say.
@@ -23,11 +24,12 @@ import math
 import sys
 import tempfile
 
-from comparison import arguments, command, figures, launch, machine, peer_table, rounds
-from comparison import idle, sizes, survey, table
+from comparison import arguments, command, figures, idle, launch, machine, peer_table, rounds
+from comparison import sizes, survey, table
 from comparison.command import ROOT
 from comparison.contenders import collectives, hierarchy, networks, peers
-from comparison.contenders.hosts import Hosts, link_text
+from comparison.contenders.hosts import BBR, RENO, Hosts, Link, Unavailable, link_of
+from comparison.contenders.hosts import link_text
 from comparison.progress import Progress
 
 NAME = "bench/compare --net"
@@ -45,6 +47,9 @@ FEWER_SIZES = sizes.parse_sizes("4,1K,64K,1M,16M")
 FEWEST_SIZES = sizes.parse_sizes("4,64K,1M,4M")
 QUICK_SIZES = sizes.parse_sizes("4,64K,1M")
 HIERARCHY_SIZES = sizes.parse_sizes("64K,1M,16M")
+# Under BBR, with one rank on each of two hosts.
+BBR_LINK, BBR_LAYOUT = Link(0, BBR), (2, 1)
+BBR_COLLECTIVES = ("allreduce", "allgather", "sendrecv")
 
 
 def layout_list(text):
@@ -59,13 +64,13 @@ def layout_list(text):
 
 
 def link_list(text):
-    """Gbit/s; 0: unshaped."""
-    try:
-        found = [int(word) for word in text.split(",")]
-    except ValueError:
-        found = [-1]
-    if min(found) < 0:
-        raise argparse.ArgumentTypeError("'%s' is not a list of Gbit/s, such as 0,10,1" % text)
+    """[Link] of Gbit/s, 0: unshaped, and "bbr"."""
+    found = []
+    for word in text.split(","):
+        if not word.isdigit() and word != BBR:
+            raise argparse.ArgumentTypeError("'%s' is not a list of Gbit/s, such as 0,10,1, and "
+                                             "%s" % (text, BBR))
+        found.append(BBR_LINK if word == BBR else Link(int(word)))
     return found
 
 
@@ -73,7 +78,8 @@ def parse(words):
     parser = command.Parser(NAME, __doc__, EXAMPLES)
     add = parser.add_argument
     add("--layouts", type=layout_list, help="hosts x ranks per host (2x1,2x2,4x2)")
-    add("--links", type=link_list, help="Gbit/s, 0: unshaped (0,10,1)")
+    add("--links", type=link_list, help="Gbit/s, 0: unshaped; bbr: unshaped under BBR, with the "
+        "layout 2x1 and some collectives only (0,10,1, and bbr where the kernel has it)")
     add("--sizes", type=arguments.size_list, help="4,1K or 4..64M, by factors of four "
         "(4,1K,16K,64K,256K,1M,4M,64M; fewer over shaped links or with more ranks)")
     add("--collectives", type=arguments.word_list(COLLECTIVES), default=COLLECTIVES,
@@ -94,7 +100,8 @@ def parse(words):
     options = parser.parse_args(words)
     quick = options.quick
     options.layouts = options.layouts or ([(2, 1), (2, 2)] if quick else [(2, 1), (2, 2), (4, 2)])
-    options.links = options.links or ([0] if quick else [0, 10, 1])
+    options.links_asked = options.links is not None
+    options.links = options.links or link_list("0" if quick else "0,10,1,bbr")
     options.rounds = options.rounds or (2 if quick else 3)
     options.optional = options.peers is None  # peers that cannot be installed are left out
     options.peers = options.peers or list(peers.FAMILIES)
@@ -103,11 +110,23 @@ def parse(words):
     return options
 
 
-def sizes_of(options, layout, gbit):
+def sizes_of(options, layout, link):
     if options.sizes or options.quick:
         return options.sizes or QUICK_SIZES
-    reasons = (gbit > 0) + (0 < gbit <= SLOW_GBIT) + (layout.per_host > 1) + (layout.count > 2)
+    reasons = (link.gbit > 0) + is_slow(link) + (layout.per_host > 1) + (layout.count > 2)
+    reasons += link == BBR_LINK
     return (SIZES, FEWER_SIZES)[reasons] if reasons < 2 else FEWEST_SIZES
+
+
+def links_of(options, layout):
+    """[(link, collectives)] with which the layout is measured."""
+    found = []
+    for link in options.links:
+        is_bbr = link == BBR_LINK
+        some = [name for name in options.collectives if not is_bbr or name in BBR_COLLECTIVES]
+        if some and (not is_bbr or (layout.count, layout.per_host) == BBR_LAYOUT):
+            found.append((link, some))
+    return found
 
 
 # ---- measuring -----------------------------------------------------------------------------------
@@ -116,28 +135,30 @@ SLOW_GBIT = 2     # the links are so slow that variants of sockets do not matter
 BEHIND_MAX = 2.5  # times as slow as the best peer
 
 
-class Survey(survey.Survey):
-    """One layout with one shape of the links: all collectives and sizes."""
+def is_slow(link):
+    return 0 < link.gbit <= SLOW_GBIT
 
-    def __init__(self, layout, gbit, collectives_asked, asked, running, effort, **waiting):
-        self.layout, self.gbit = layout, gbit
+
+class Survey(survey.Survey):
+    """One layout with one class of links: all collectives and sizes."""
+
+    def __init__(self, layout, link, collectives_asked, asked, running, effort, **waiting):
+        self.layout, self.link, self.collectives = layout, link, collectives_asked
         self.ranks = layout.count * layout.per_host
-        self.collectives = [name for name in collectives_asked
-                            if name != "sendrecv" or layout.per_host == 1]
         rows = {(name, size): {
-            "ranks": self.ranks, "hosts": layout.count, "per_host": layout.per_host, "gbit": gbit,
+            "ranks": self.ranks, "hosts": layout.count, "per_host": layout.per_host,
+            "gbit": link.gbit, "congestion": link.congestion,
             "collective": name, "bytes": size, "times_us": {}, "limit": {}}
             for name in self.collectives
             for size in sorted({sizes.size_for(name, self.ranks, size) for size in asked})}
         self.sizes = sorted({size for _, size in rows})
         super().__init__(rows, running, effort, {
-            "where": "%s, %s" % (networks.layout_text(layout), link_text(gbit))}, **waiting)
+            "where": "%s, %s" % (networks.layout_text(layout), link_text(*link))}, **waiting)
 
     def launch(self, contender, number):
         def runner(line, environment):
-            slow = 0 < self.gbit <= SLOW_GBIT
-            return networks.run(self.layout.hosts, line,
-                                {**environment, **({"BENCH_VARIANTS": "2"} if slow else {})})
+            return networks.run(self.layout.hosts, line, {
+                **environment, **({"BENCH_VARIANTS": "2"} if is_slow(self.link) else {})})
         return contender.run(runner, self.collectives, self.sizes, self.time_ms,
                              1 if number == 0 else 0)
 
@@ -147,7 +168,8 @@ class Survey(survey.Survey):
             figures.time_us(row, name) <= BEHIND_MAX * figures.best_peer_us(row))
 
     def run(self, progress):
-        self.layout.hosts.shape(self.gbit)
+        self.layout.hosts.shape(self.link.gbit)
+        self.layout.hosts.set_congestion(self.link.congestion)
         return super().run(progress)
 
 
@@ -173,20 +195,35 @@ def note_failure(document, progress, name, failure, place):
     document["failures"].append({"contender": name, "reason": str(failure), "where": place})
 
 
+def drop_unknown_links(options, hosts):
+    """Those under BBR, unless the user named them."""
+    if BBR_LINK not in options.links:
+        return
+    try:
+        hosts.set_congestion(BBR)
+        hosts.set_congestion(RENO)
+    except Unavailable as reason:
+        if options.links_asked:
+            raise
+        command.say(NAME, "%s; its rows are left out" % reason)
+        options.links.remove(BBR_LINK)
+
+
 def take(options, hosts, document):
+    drop_unknown_links(options, hosts)
     layouts = [networks.Layout(hosts, *layout) for layout in options.layouts]
     running = {layout: networks.make(ROOT, options.build, layout, options.peers)
                for layout in layouts}
-    launches = sum(len(made) for made in running.values())
-    progress = Progress(launches * (1 + options.rounds * len(options.links)))
+    progress = Progress(sum(len(made) * (1 + options.rounds * len(links_of(options, layout)))
+                            for layout, made in running.items()))
     if not options.no_algorithms and "allreduce" in options.collectives:
         compare_algorithms(options, layouts, document, progress)
     for layout in layouts:
         running[layout] = check_all(layout, running[layout], document, progress)
     for layout in layouts:
-        for gbit in options.links:
-            found = Survey(layout, gbit, options.collectives, sizes_of(options, layout, gbit),
-                           running[layout], (options.rounds, options.time_ms),
+        for link, some in links_of(options, layout):
+            found = Survey(layout, link, some, sizes_of(options, layout, link), running[layout],
+                           (options.rounds, options.time_ms),
                            wait=lambda shown: idle.wait(shown, options.idle_wait))
             document["rows"] += found.run(progress)
             document["failures"] += found.failures
@@ -199,7 +236,7 @@ def take(options, hosts, document):
 
 def compare_algorithms(options, layouts, document, progress):
     """Where links are slowest."""
-    slowest = min((gbit for gbit in options.links if gbit > 0), default=None)
+    slowest = min((link.gbit for link in options.links if link.gbit > 0), default=None)
     for layout in layouts if slowest else ():
         if layout.per_host == 1:
             continue
@@ -218,6 +255,7 @@ def measure_all(options):
         "rounds": options.rounds, "time_ms": options.time_ms, "collectives": options.collectives,
         "dtype": "float32", "op": "sum", "place": "out of place"},
         contenders={}, rows=[], algorithms=[], traffic=[], failures=[], disturbed=[])
+    document["machine"]["tcp_congestion_control"] = RENO  # of the hosts, unless a row has another
     with tempfile.TemporaryDirectory() as folder:
         with Hosts(max(count for count, _ in options.layouts), folder) as hosts:
             if rounds.repeat(1, lambda _: take(options, hosts, document)):
@@ -232,14 +270,14 @@ def measure_all(options):
 # ---- documents -----------------------------------------------------------------------------------
 
 def block_key(row):
-    return row["gbit"], row["hosts"], row["per_host"], row["collective"]
+    return link_of(row), row["hosts"], row["per_host"], row["collective"]
 
 
 def sort_key(row):
-    """Unshaped links first, then the fast ones."""
+    """Unshaped links first, then the fast ones, and BBR last."""
     gbit = -row["gbit"] if row["gbit"] else -math.inf
-    return (gbit, row["hosts"], row["per_host"], COLLECTIVES.index(row["collective"]),
-            row["bytes"])
+    return (link_of(row).congestion != RENO, gbit, row["hosts"], row["per_host"],
+            COLLECTIVES.index(row["collective"]), row["bytes"])
 
 
 def read_documents(paths):
@@ -269,12 +307,14 @@ WORST_ROWS = 12
 
 
 def where(row):
-    return "%dx%d, %s" % (row["hosts"], row["per_host"], link_text(row["gbit"]))
+    return "%dx%d, %s" % (row["hosts"], row["per_host"], link_text(*link_of(row)))
 
 
 def head_lines(document):
+    congestion = document["machine"].get("tcp_congestion_control")
     yield "bench/compare --net: collectives between hosts that are network namespaces"
-    yield machine.sentence(document["machine"]) + ": all hosts share them"
+    yield "%s: all hosts share them%s" % (machine.sentence(document["machine"]), congestion and (
+        "; TCP's congestion control is %s" % congestion) or "")
     yield collectives.libraries(document["contenders"])
     for part in document.get("parts", [document]):
         yield machine.when(part, "float32 sum, out of place, rounds: %d"

@@ -14,7 +14,14 @@ NETWORK = "10.77.0"
 BURST_BYTES = {1: 128 << 10, 10: 1 << 20}
 LATENCY_MS = 50  # that a packet may wait for tokens before it is dropped
 UNSHAPED = 0
+# TCP's congestion control in the hosts, whatever that of this machine is: results of machines with
+# different defaults can be compared.
+RENO, BBR = "reno", "bbr"
+CONGESTION_FILE = "/proc/sys/net/ipv4/tcp_congestion_control"
 VETH_GBIT = 10  # what a virtual interface states as its speed
+
+# A class of links: their rate, 0 for unshaped ones, and the congestion control of TCP over them.
+Link = collections.namedtuple("Link", "gbit congestion", defaults=[RENO])
 
 # Bytes that left the hosts' interfaces to the network, and those that went through loopback.
 Traffic = collections.namedtuple("Traffic", "wire loopback")
@@ -34,8 +41,15 @@ def ip(*words):
     return run.stdout
 
 
-def link_text(gigabits):
-    return "unshaped" if gigabits == UNSHAPED else "%g Gbit/s" % gigabits
+def link_text(gigabits, congestion=RENO):
+    """"unshaped", "10 Gbit/s", "unshaped, bbr"."""
+    rate = "unshaped" if gigabits == UNSHAPED else "%g Gbit/s" % gigabits
+    return rate if congestion == RENO else "%s, %s" % (rate, congestion)
+
+
+def link_of(row):
+    """Of a row {"gbit", "congestion"}. Older files do not say which congestion control it was."""
+    return Link(row["gbit"], row.get("congestion", RENO))
 
 
 class Hosts:
@@ -79,6 +93,7 @@ class Hosts:
             file.write("127.0.0.1 localhost\n" + "".join(
                 "%s %s\n" % pair for pair in zip(self.addresses, self.names)))
         self.shape(UNSHAPED)
+        self.set_congestion(RENO)
 
     def add_namespace(self, name):
         ip("netns", "add", name)
@@ -112,6 +127,27 @@ class Hosts:
                  "%dms" % LATENCY_MS], capture_output=True, text=True, check=False)
             if run.returncode:
                 raise Unavailable("tc cannot shape a link: " + run.stderr.strip())
+
+    def set_congestion(self, name):
+        """Of the connections that are made from now on. Raises Unavailable where the kernel does
+        not have it."""
+        for host in self.names:
+            try:
+                ip("netns", "exec", host, "sh", "-c",
+                   "echo %s > %s && grep -qx %s %s" % (name, CONGESTION_FILE, name,
+                                                       CONGESTION_FILE))
+            except Unavailable as reason:
+                raise Unavailable(
+                    "the hosts' TCP cannot use the congestion control '%s' (the kernel has %s): "
+                    "%s" % (name, self.known_congestion(), reason)) from None
+
+    @staticmethod
+    def known_congestion():
+        with contextlib.suppress(OSError):
+            with open(os.path.dirname(CONGESTION_FILE) + "/tcp_available_congestion_control",
+                      encoding="ascii") as file:
+                return file.read().strip()
+        return "none"
 
     def traffic(self):
         """What the counters say now."""
