@@ -12,15 +12,7 @@
 #include <stddef.h>
 
 #include "bench/limit_links.h"
-
-/* How to wait while no socket can go on, and which sockets of a pair carry the data. */
-typedef struct limit_variant {
-  const char *name;
-  bool spins; /* tries again and again, else sleeps in poll */
-  int first_socket, sockets;
-  size_t call_bytes;           /* of one send or recv, at most */
-  size_t min_bytes, max_bytes; /* of calls that it may be the best for */
-} limit_variant_t;
+#include "bench/limit_variants.h"
 
 typedef struct limit_moves {
   const limit_links_t *links;

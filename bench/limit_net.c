@@ -1,7 +1,6 @@
 /* limit_net: what collectives between hosts take over plain TCP sockets, without a library: as many
  * processes move the same bytes between the hosts, and pass over memory as often as the call must.
- * Measured like the peers (peers/measure.h), once with each variant that may be the best for a
- * size: how to wait, and how many sockets with which buffers. */
+ * Measured like the peers (peers/measure.h), once with each variant (limit_variants.h). */
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,28 +13,24 @@
 #include "bench/limit_moves.h"
 #include "bench/peers/measure.h"
 
-#define KIB ((size_t)1 << 10)
-#define MIB ((size_t)1 << 20)
 #define DEFAULT_PORT 29600
 
-static const limit_variant_t variants[] = {
-    {"sockets, poll", false, 0, 1, SIZE_MAX, 0, SIZE_MAX},
-    {"sockets, spin", true, 0, 1, SIZE_MAX, 0, 8 * MIB},
-    {"sockets, spin, calls of 16 KiB", true, 0, 1, 16 * KIB, 32 * KIB, 2 * MIB},
-    {"sockets, poll, two per pair", false, 0, 2, SIZE_MAX, 256 * KIB, SIZE_MAX},
-    {"sockets, spin, two per pair", true, 0, 2, SIZE_MAX, 256 * KIB, 8 * MIB},
-    {"sockets, poll, large buffers", false, LIMIT_LARGE_SOCKET, 1, SIZE_MAX, 256 * KIB, 8 * MIB},
+enum {
+  SIZES_MAX = 64,
+  WORDS_MAX = 64,
+  LIBRARY_BYTES = 48,
+  COLLECTIVE_BYTES = 32,
+  COLLECTIVES_AT = 1
 };
-enum { VARIANTS = sizeof variants / sizeof variants[0], SIZES_MAX = 64, WORDS_MAX = 64 };
 
 static const char usage[] =
     "limit_net COLLECTIVES --sizes LIST [options]: measures plain TCP sockets between hosts.\n"
     "RANK and WORLD_SIZE: as of collrun. BENCH_ADDRESSES: the IPv4 addresses of the hosts, with\n"
-    "commas. BENCH_PORT: of rank 0; rank r has that + r (29600). BENCH_VARIANTS: how many "
-    "variants\n"
-    "are tried (all). The options are those of collbench. Rank 0 prints JSON, a line for each "
-    "variant, collective and size. With more than\n"
-    "one rank per host the ranks of a host exchange nothing, so -c must be 0.\n";
+    "commas. BENCH_PORT: of rank 0; rank r has that + r (29600). BENCH_VARIANTS: which variants\n"
+    "are tried for which calls, as 'allreduce/4096/poll allreduce/4096/spin'; calls that it does\n"
+    "not name are not measured (all). The options are those of collbench. Rank 0 prints JSON, a\n"
+    "line for each variant, collective and size. With more than one rank per host the ranks of a\n"
+    "host exchange nothing, so -c must be 0.\n";
 
 /* ---- the library that is measured */
 
@@ -67,6 +62,7 @@ static const char *barrier(void *context) {
 typedef struct command {
   char *words[WORDS_MAX + 1];
   int count;
+  char *collectives;
   int sizes_at; /* index of the list of sizes */
   size_t sizes[SIZES_MAX];
   int size_count;
@@ -89,7 +85,8 @@ static coll_status_t parse_sizes(command_t *command) {
 }
 
 static coll_status_t parse(int argc, char **argv, command_t *command) {
-  *command = (command_t){.count = argc};
+  if (argc < 2) return base_fail(COLL_ERROR_INVALID, "give collectives");
+  *command = (command_t){.count = argc, .collectives = argv[COLLECTIVES_AT]};
   if (argc > WORDS_MAX) return base_fail(COLL_ERROR_INVALID, "more than %d words", WORDS_MAX);
   for (int i = 0; i < argc; i++) {
     command->words[i] = argv[i];
@@ -97,18 +94,6 @@ static coll_status_t parse(int argc, char **argv, command_t *command) {
   }
   if (command->sizes_at == 0) return base_fail(COLL_ERROR_INVALID, "give --sizes LIST");
   return parse_sizes(command);
-}
-
-/* The sizes of the variant as a list. False: none. */
-static bool list_sizes(const command_t *command, const limit_variant_t *variant, char *list,
-                       size_t list_bytes) {
-  size_t used = 0;
-  for (int i = 0; i < command->size_count; i++) {
-    size_t size = command->sizes[i];
-    if (size < variant->min_bytes || size > variant->max_bytes) continue;
-    used += (size_t)snprintf(list + used, list_bytes - used, "%s%zu", used > 0 ? "," : "", size);
-  }
-  return used > 0;
 }
 
 static size_t largest_size(const command_t *command) {
@@ -129,36 +114,70 @@ static coll_status_t integer_of(const char *name, int64_t otherwise, int64_t mos
 
 /* ---- running */
 
-static int run_variant(command_t *command, limit_moves_t *moves, const limit_variant_t *variant) {
-  char list[SIZES_MAX * 24];
-  peers_library_t library = {.name = variant->name,
-                             .rank = moves->links->rank,
-                             .ranks = moves->links->ranks,
-                             .context = moves,
+typedef struct bench {
+  command_t *command;
+  const limit_links_t *links;
+  limit_variants_t variants;
+  limit_moves_t moves;
+} bench_t;
+
+/* The sizes of the collective with which the variant is tried, as a list. False: none. */
+static bool list_sizes(const bench_t *bench, const limit_variant_t *variant, const char *collective,
+                       char *list, size_t list_bytes) {
+  const command_t *command = bench->command;
+  size_t used = 0;
+  for (int i = 0; i < command->size_count; i++) {
+    size_t size = command->sizes[i];
+    if (!limit_variants_tries(&bench->variants, variant, collective, size)) continue;
+    used += (size_t)snprintf(list + used, list_bytes - used, "%s%zu", used > 0 ? "," : "", size);
+  }
+  return used > 0;
+}
+
+static int run_collective(bench_t *bench, const limit_variant_t *variant, char *collective) {
+  command_t *command = bench->command;
+  char list[SIZES_MAX * 24], name[LIBRARY_BYTES];
+  peers_library_t library = {.name = name,
+                             .rank = bench->links->rank,
+                             .ranks = bench->links->ranks,
+                             .context = &bench->moves,
                              .supports = supports,
                              .call = call,
                              .barrier = barrier,
                              .max = max};
-  if (!list_sizes(command, variant, list, sizeof list)) return 0;
+  if (!list_sizes(bench, variant, collective, list, sizeof list)) return 0;
+  snprintf(name, sizeof name, "sockets/%s", variant->name);
+  command->words[COLLECTIVES_AT] = collective;
   command->words[command->sizes_at] = list;
-  moves->variant = variant;
+  bench->moves.variant = variant;
   return peers_measure(command->count, command->words, &library);
+}
+
+static int run_variant(bench_t *bench, const limit_variant_t *variant) {
+  char word[COLLECTIVE_BYTES];
+  int code = 0;
+  for (const char *at = bench->command->collectives; code == 0 && *at != '\0';) {
+    size_t length = strcspn(at, ",");
+    base_text_word(at, length, word, sizeof word);
+    code = run_collective(bench, variant, word);
+    at += length + (at[length] == ',');
+  }
+  return code;
 }
 
 static int run(command_t *command, const limit_links_t *links) {
   cpu_set_t cores;
-  limit_moves_t moves;
-  int tried;
-  coll_status_t status = integer_of("BENCH_VARIANTS", VARIANTS, VARIANTS, &tried);
-  if (status == COLL_OK) status = limit_moves_make(links, largest_size(command), &moves);
+  bench_t bench = {.command = command, .links = links};
+  coll_status_t status = limit_variants_make(getenv("BENCH_VARIANTS"), &bench.variants);
+  if (status == COLL_OK) status = limit_moves_make(links, largest_size(command), &bench.moves);
   if (status != COLL_OK) return base_tool_fail("limit_net", status);
   bool known = sched_getaffinity(0, sizeof cores, &cores) == 0;
-  moves.yields = !known || links->ranks > CPU_COUNT(&cores);
+  bench.moves.yields = !known || links->ranks > CPU_COUNT(&cores);
   int code = 0;
-  for (int i = 0; code == 0 && i < tried; i++) {
-    code = run_variant(command, &moves, &variants[i]);
+  for (int i = 0; code == 0 && i < bench.variants.count; i++) {
+    code = run_variant(&bench, &bench.variants.list[i]);
   }
-  free(moves.scratch);
+  free(bench.moves.scratch);
   return code;
 }
 

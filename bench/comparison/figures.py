@@ -13,8 +13,9 @@ between two ranks through shared slots; missing with fewer cores than ranks.
 barrier_us, round_trip_us, one_way_us: a barrier of flags, a flag and its reply, one of a stream of
 flags in one direction.
 
-Rows of ranks on several hosts also have "hosts"; their plain times are socket_us alone, of plain
-sockets (bench/limit_net).
+Rows of ranks on several hosts also have "hosts", and in "limit" the times of plain sockets by
+variant (bench/limit_net), {"spin-2-16K": [...]}; the fastest variant counts. Older files have only
+that of the fastest, UNNAMED.
 """
 import collections
 import statistics
@@ -110,11 +111,28 @@ def staged_us(row):
     return max(sync_us + median_of(row, "staged_us"), median_of(row, "crossing_us"))
 
 
+UNNAMED = "socket_us"
+
+
+def best_variant(row):
+    """(time in us, name) of the fastest variant of plain sockets, which older files do not name
+    (UNNAMED); None if none was measured."""
+    return min(((statistics.median(times), name) for name, times in row.get("limit", {}).items()
+                if times), default=None)
+
+
+def near_variants(row, slower_max):
+    """The names of those that take at most so many times as long as the fastest."""
+    best = best_variant(row)
+    return [name for name, times in row["limit"].items()
+            if statistics.median(times) <= slower_max * best[0]]
+
+
 def plain_us(row, memory):
     """The time of flags and minimal copies, or of sockets. Buffers that peers can map may be staged
     as well."""
-    if "socket_us" in row.get("limit", {}):
-        return median_of(row, "socket_us")
+    if "hosts" in row:
+        return (best_variant(row) or (None,))[0]
     if "mapped_us" not in row.get("limit", {}):
         return None
     staged = staged_us(row)

@@ -12,8 +12,11 @@ CODES = {figures.PASS: (table.GREEN,), figures.FAIL: (table.RED, table.BOLD),
 
 # ---- table ---------------------------------------------------------------------------------------
 
+SOCKETS = "sockets"
+
+
 def plain_name(rows):
-    return "sockets" if "hosts" in rows[0] else "copies"
+    return SOCKETS if "hosts" in rows[0] else "copies"
 
 
 def best_text(row):
@@ -51,6 +54,10 @@ def memory_columns(memory, plain):
     def over_ours(row):
         return (table.times_text(figures.plain_over_ours(row, memory)),
                 *CODES[figures.plain_verdict(row, memory)])
+
+    def variant(row):
+        best = figures.best_variant(row)
+        return (best[1] if best and best[1] != figures.UNNAMED else "", table.DIM)
     return (
         [table.Column(name, lambda row: (table.time_text(figures.time_us(row, memory)),
                                          table.BOLD), 9, group="time (us)")],
@@ -61,6 +68,8 @@ def memory_columns(memory, plain):
                       group="best peer / " + plain)],
         [table.Column(name, lambda row: table.time_text(figures.plain_us(row, memory)),
                       group=plain + " (us), / ours"),
+         *([table.Column("", variant, left=True, group=plain + " (us), / ours")]
+           if plain == SOCKETS else []),
          table.Column("", over_ours, group=plain + " (us), / ours")])
 
 

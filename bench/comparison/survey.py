@@ -18,7 +18,7 @@ class Survey:
         self.failures, self.disturbed = [], []
 
     def launch(self, contender, number):
-        """{(collective, bytes): us, or of the limit {part: us}} in that round."""
+        """{(collective, bytes): us, or of the limit {part or variant: us}} in that round."""
         raise NotImplementedError
 
     def where(self):
@@ -47,7 +47,7 @@ class Survey:
                 continue
             row = self.rows[key]
             if contender.name == LIMIT:
-                for part, part_us in (us if isinstance(us, dict) else {"socket_us": us}).items():
+                for part, part_us in us.items():
                     row["limit"].setdefault(part, []).append(part_us)
             else:
                 row["times_us"].setdefault(contender.name, []).append(us)

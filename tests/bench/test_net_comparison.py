@@ -144,22 +144,41 @@ class Commands(unittest.TestCase):
 
 
 class Launches(unittest.TestCase):
-    def test_several_collectives_and_the_fastest_variant(self):
-        output = ('{"library":"sockets, poll"}\n'
+    def test_several_collectives(self):
+        output = ('{"library":"MPICH Version: 5"}\n'
                   '{"collective":"allreduce","bytes":4,"wrong":0,"batch_us":[9,8,7]}\n'
-                  '{"collective":"alltoall","bytes":8,"wrong":0,"batch_us":[3]}\n'
-                  '{"library":"sockets, spin"}\n'
-                  '{"collective":"allreduce","bytes":4,"wrong":0,"batch_us":[2,1,3]}\n')
-        one = collectives.Contender("limit", ["launch"], ["limit_net"])
+                  '{"collective":"alltoall","bytes":8,"wrong":0,"batch_us":[3]}\n')
+        one = collectives.Contender("mpich/ofi", ["launch"], ["peer"])
         lines = []
 
         def runner(line, _environment):
             lines.append(line)
             return output
         self.assertEqual(one.run(runner, ["allreduce", "alltoall"], [4, 8], 15, 1),
-                         {("allreduce", 4): 2, ("alltoall", 8): 3})
-        self.assertEqual(lines[0][:5], ["launch", "limit_net", "allreduce,alltoall", "--sizes",
-                                        "4,8"])
+                         {("allreduce", 4): 8, ("alltoall", 8): 3})
+        self.assertEqual(lines[0][:5], ["launch", "peer", "allreduce,alltoall", "--sizes", "4,8"])
+        self.assertEqual(one.library, "MPICH 5")
+
+    def limit_by(self, runner):
+        one = networks.Limit("limit", ["launch"], ["limit_net"])
+        return one.run(runner, ["allreduce", "alltoall"], [4, 8], 15, 1)
+
+    def test_variants_of_sockets(self):
+        def runner(line, _environment):
+            row = '{"collective":"%s","bytes":8,"wrong":0,"batch_us":[%d]}\n'
+            return "".join('{"library":"sockets/%s"}\n' % name + row % (line[2], us)
+                           for name, us in (("poll", 9), ("spin-2-16K", 7)))
+        times = {"poll": 9, "spin-2-16K": 7}
+        self.assertEqual(self.limit_by(runner), {("allreduce", 8): times, ("alltoall", 8): times})
+
+        def failing(line, environment):
+            if line[2] == "alltoall":
+                raise launch.Failure("no end", runner(line, environment)[:100])
+            return runner(line, environment)
+        with self.assertRaises(launch.Failure) as failed:
+            self.limit_by(failing)
+        self.assertEqual(failed.exception.times, {("allreduce", 8): times,
+                                                  ("alltoall", 8): {"poll": 9}})
 
     def test_wrong_results_are_failures(self):
         one = collectives.Contender("mpich/ofi", [], ["peer"])
@@ -193,12 +212,14 @@ class Rounds(unittest.TestCase):
         found = [Scripted("coll", {key: 1, other: 9}, {key: 3, other: 9}),
                  Scripted("mpich/ofi", {key: 5, other: 9}, {key: 5, other: 9}),
                  Scripted("mpich/ucx", {key: 50, other: 90}),
-                 Scripted("limit", {key: 1, other: 8}, {key: 2, other: 8, ("alltoall", 4): 1})]
+                 Scripted("limit", {key: {"spin": 1, "poll": 9}, other: {"poll": 8}},
+                          {key: {"spin": 2}, other: {"poll": 8}, ("alltoall", 4): {"poll": 1}})]
         survey = self.survey(found)
         rows = survey.run(progress())
         row = next(row for row in rows if (row["collective"], row["bytes"]) == key)
         self.assertEqual(row["times_us"], {"coll": [1, 3], "mpich/ofi": [5, 5], "mpich/ucx": [50]})
-        self.assertEqual(row["limit"], {"socket_us": [1, 2]})
+        self.assertEqual(row["limit"], {"spin": [1, 2], "poll": [9]})
+        self.assertEqual(figures.best_variant(row), (1.5, "spin"))
         self.assertEqual((row["hosts"], row["per_host"], row["gbit"], row["congestion"],
                           row["ranks"]), (2, 1, 10, "reno", 2))
         self.assertEqual(survey.layout.hosts.shapes, [10])
@@ -206,6 +227,30 @@ class Rounds(unittest.TestCase):
         self.assertEqual(found[0].checks, [1, 0])
         self.assertAlmostEqual(figures.ratio(row, "coll"), (5 + 5 / 3) / 2)
         self.assertAlmostEqual(figures.plain_over_ours(row, "coll"), (1 + 2 / 3) / 2)
+
+    def environment_of(self, survey):
+        """Of the launches of a round."""
+        class Telling(Scripted):
+            def run(self, runner, *_):
+                return runner([], {"A": "b"})
+        with unittest.mock.patch.object(networks, "run", lambda _hosts, _line, told: told):
+            return survey.launch(Telling("limit"), 0)
+
+    def test_variants_far_from_the_best_do_not_run_again(self):
+        def run_variants(link, **times):
+            survey = compare_net.Survey(layout_of(2, 1), link, ["allreduce"], [4, 8], [], (1, 9))
+            told = [self.environment_of(survey)]
+            for one in survey.rows.values():
+                one["limit"] = {name: [us] for name, us in times.items()}
+            survey.drop_slow()
+            return *told, self.environment_of(survey)
+        before, after = run_variants(Link(0), poll=10, spin=12, fast=10.5)
+        self.assertEqual(before, {"A": "b"})
+        self.assertEqual(after["BENCH_VARIANTS"].split(), [
+            "allreduce/4/poll", "allreduce/4/fast", "allreduce/8/poll", "allreduce/8/fast"])
+        before, after = run_variants(Link(1), poll=10)
+        self.assertEqual(before["BENCH_VARIANTS"].split(), [
+            "allreduce/4/poll", "allreduce/4/spin", "allreduce/8/poll", "allreduce/8/spin"])
 
     def test_rounds_on_busy_processors_are_told(self):
         key, found = ("allreduce", 4), [None, [0.5, 0.97]]
@@ -266,6 +311,15 @@ class Texts(unittest.TestCase):
         self.assertIs(figures.plain_verdict(row(), "coll"), figures.PASS)
         self.assertIs(figures.plain_verdict(row(coll=[11]), "coll"), figures.FAIL)
         self.assertIsNone(figures.plain_verdict(row(size=64), "coll"))
+
+    def test_the_fastest_variant_of_sockets_counts(self):
+        one = row()
+        one["limit"] = {"poll": [30, 10, 20], "spin": [19, 19, 500], "spin-2": [40]}
+        self.assertEqual(figures.plain_us(one, "coll"), 19)
+        self.assertIn("19.0  spin", compare_net.text_of(document_of([one])))
+        self.assertEqual(figures.plain_us(row(limit=(9,)), "coll"), 9)
+        self.assertNotIn("socket_us", compare_net.text_of(document_of([row()])))
+        self.assertIsNone(figures.plain_us(row(limit=()), "coll"))
 
     def test_text(self):
         rows = [row(), row(size=64, coll=[40]), row(size=64, per_host=1, ranks=2, gbit=0)]
@@ -343,6 +397,12 @@ class Namespaces(unittest.TestCase):
                                             [ours, limit], (count, 5))
                 rows = survey.run(progress())
                 self.assertEqual((len(rows), survey.failures), (2, []))
+                if count == 2:
+                    for one in rows:
+                        near = {name for name, times in one["limit"].items() if len(times) == 2}
+                        self.assertEqual(near, set(
+                            survey.variants[collective, one["bytes"]]))
+                    self.assertGreater(len(rows[1]["limit"]), len(rows[0]["limit"]))
                 for one in rows:
                     self.assertGreater(figures.time_us(one, "coll"), 0)
                     self.assertGreater(figures.plain_us(one, "coll"), 0)

@@ -14,9 +14,11 @@ first round, and with those near their best in later rounds, unless they are far
 ranks than cores they yield. The settings are in bench/comparison/contenders/networks.py.
 
 Plain sockets (bench/limit_net) are as many processes that move the same bytes between the hosts
-without a library, and pass over memory as often as the call must; the fastest of some variants.
-With several ranks per host, they exchange nothing inside a host. They are no bound: a library may
-do better, which a ratio above 1 says.
+without a library, and pass over memory as often as the call must: with one or two sockets, waiting
+in poll or not, and system calls of any or of some bytes. All variants run in the first round, and
+those near the best one of a row in later rounds; the fastest counts. With several ranks per host,
+they exchange nothing inside a host. They are no bound: a library may do better, which a ratio above
+1 says.
 
 Results are checked in the first round."""
 import argparse
@@ -131,7 +133,8 @@ def links_of(options, layout):
 
 # ---- measuring -----------------------------------------------------------------------------------
 
-SLOW_GBIT = 2     # the links are so slow that variants of sockets do not matter
+SLOW_GBIT = 2     # the links are so slow that few variants of sockets matter
+SLOW_VARIANTS = ("poll", "spin")
 BEHIND_MAX = 2.5  # times as slow as the best peer
 
 
@@ -152,13 +155,15 @@ class Survey(survey.Survey):
             for name in self.collectives
             for size in sorted({sizes.size_for(name, self.ranks, size) for size in asked})}
         self.sizes = sorted({size for _, size in rows})
+        # Of plain sockets, of each row; without any, all.
+        self.variants = {call: SLOW_VARIANTS for call in rows} if is_slow(link) else {}
         super().__init__(rows, running, effort, {
             "where": "%s, %s" % (networks.layout_text(layout), link_text(*link))}, **waiting)
 
     def launch(self, contender, number):
         def runner(line, environment):
             return networks.run(self.layout.hosts, line, {
-                **environment, **({"BENCH_VARIANTS": "2"} if is_slow(self.link) else {})})
+                **environment, **networks.variants_environment(self.variants)})
         return contender.run(runner, self.collectives, self.sizes, self.time_ms,
                              1 if number == 0 else 0)
 
@@ -166,6 +171,11 @@ class Survey(survey.Survey):
         """And not far behind the best peer."""
         return super().is_near(row, name, best) and (
             figures.time_us(row, name) <= BEHIND_MAX * figures.best_peer_us(row))
+
+    def drop_slow(self):
+        super().drop_slow()
+        self.variants = {call: figures.near_variants(row, survey.SLOWER_MAX)
+                         for call, row in self.rows.items()}
 
     def run(self, progress):
         self.layout.hosts.shape(self.link.gbit)

@@ -45,16 +45,14 @@ class Contender:
         yield self.environment
 
     def outcomes(self, output):
-        """{(collective, bytes): (us, wrong)}. Of several lines about a call the fastest one counts:
-        limit_net tries variants."""
+        """{(collective, bytes): (us, wrong)}"""
         found = {}
         for record in launch.json_lines(output):
             if "library" in record:
                 self.library = " ".join(record["library"].replace("Version: ", "").split())
                 continue
-            key, us = (record["collective"], record["bytes"]), statistics.median(record["batch_us"])
-            before = found.get(key, (us, 0))
-            found[key] = min(us, before[0]), max(record["wrong"], before[1])
+            found[record["collective"], record["bytes"]] = (
+                statistics.median(record["batch_us"]), record["wrong"])
         return found
 
     def launch(self, runner, collectives, sizes, time_ms, checks):

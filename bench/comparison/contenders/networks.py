@@ -2,6 +2,7 @@
 hosts and, except Gloo, shared memory inside one, and plain sockets."""
 import collections
 import os
+import statistics
 
 from comparison import launch
 from comparison.contenders import peers
@@ -40,10 +41,40 @@ def layout_text(layout):
 
 
 class Limit(Contender):
-    """Plain sockets. Their results are right with one rank per host only, which a test checks."""
+    """Plain sockets, in several variants: waiting, sockets, sizes of system calls. Their results
+    are right with one rank per host only, which a test checks. A launch is of one collective: all
+    of them with all variants take minutes."""
 
     def command(self, collectives, sizes, time_ms, checks=None):
         return super().command(collectives, sizes, time_ms, 0)
+
+    def outcomes(self, output):
+        """{(collective, bytes): ({variant: us}, wrong)}"""
+        found, variant = {}, None
+        for record in launch.json_lines(output):
+            if "library" in record:
+                self.library, variant = record["library"].split("/")
+                continue
+            times, wrong = found.get((record["collective"], record["bytes"]), ({}, 0))
+            times[variant] = statistics.median(record["batch_us"])
+            found[record["collective"], record["bytes"]] = times, max(wrong, record["wrong"])
+        return found
+
+    def run(self, runner, collectives, sizes, time_ms, checks=None):
+        found = {}
+        for collective in collectives:
+            try:
+                found.update(super().run(runner, [collective], sizes, time_ms, checks))
+            except launch.Failure as failure:
+                failure.times = {**found, **failure.times}
+                raise
+        return found
+
+
+def variants_environment(chosen):
+    """For Limit: the variants to try of some calls, {(collective, bytes): [names]}. {}: all."""
+    words = ["%s/%d/%s" % (*call, name) for call, names in chosen.items() for name in names]
+    return {"BENCH_VARIANTS": " ".join(words)} if words else {}
 
 
 # ---- commands ------------------------------------------------------------------------------------
