@@ -20,7 +20,7 @@ BUILD = sys.argv.pop(2)
 BENCH = sys.argv.pop(1)
 ROOT = os.path.dirname(BENCH)
 sys.path.insert(0, BENCH)
-from comparison import figures, launch, sizes, table  # noqa: E402
+from comparison import figures, launch, net_targets, sizes, table  # noqa: E402
 from comparison import progress as progresses  # noqa: E402
 from comparison.commands import compare_net  # noqa: E402
 from comparison.contenders import collectives, hierarchy, hosts, networks  # noqa: E402
@@ -308,9 +308,10 @@ class Texts(unittest.TestCase):
         self.assertIs(figures.verdict(row(), "coll"), figures.PASS)
         self.assertIs(figures.verdict(row(coll=[21], limit=[19]), "coll"), figures.FAIL)
         self.assertIs(figures.verdict(row(coll=[21], limit=[22]), "coll"), figures.BEYOND)
-        self.assertIs(figures.plain_verdict(row(), "coll"), figures.PASS)
-        self.assertIs(figures.plain_verdict(row(coll=[11]), "coll"), figures.FAIL)
-        self.assertIsNone(figures.plain_verdict(row(size=64), "coll"))
+        self.assertIs(figures.plain_verdict(row(per_host=1), "coll"), figures.PASS)
+        self.assertIs(figures.plain_verdict(row(coll=[11], per_host=1), "coll"), figures.FAIL)
+        self.assertIsNone(figures.plain_verdict(row(size=64, per_host=1), "coll"))
+        self.assertIsNone(figures.plain_verdict(row(), "coll"))
 
     def test_the_fastest_variant_of_sockets_counts(self):
         one = row()
@@ -321,12 +322,39 @@ class Texts(unittest.TestCase):
         self.assertNotIn("socket_us", compare_net.text_of(document_of([row()])))
         self.assertIsNone(figures.plain_us(row(limit=()), "coll"))
 
+    def targets(self, rows):
+        return {one.name: one[1:] for one in net_targets.classes(rows)}
+
+    def test_targets_in_each_class_of_links(self):
+        small = {"size": 64, "gbit": 0}
+        rows = [row(gbit=0, coll=[25]), row(**small), row(**small, coll=[25.5]),
+                row(**small, coll=[25.5], per_host=1), row(gbit=0, congestion="bbr", coll=[99]),
+                row(gbit=0, per_host=1, coll=[10], limit=[8]),
+                row(gbit=0, per_host=1, coll=[10], limit=[9]),
+                row(gbit=10, congestion="reno"), row(peer=())]
+        for per_host, size, least in ((1, 4, 0.8), (2, 4, 0.77), (2, 65536, 0.77), (2, 65540, 0.8)):
+            self.assertEqual(net_targets.ratio_min(row(per_host=per_host, size=size)), least)
+        self.assertEqual(self.targets(rows), {
+            "unshaped": (6, 3, 1, 20 / 25.5, 2, 1),
+            "unshaped, from 1 MiB": (3, 2, 0, 0.8, 2, 1),
+            "unshaped, bbr": (1, 0, 1, 20 / 99, 0, 0),
+            "10 Gbit/s": (1, 1, 0, 2, 0, 0)})
+
+    def test_nine_rows_in_ten_are_enough(self):
+        for good, of, enough in ((9, 10, True), (8, 9, False), (17, 19, False), (18, 20, True)):
+            self.assertIs(net_targets.is_enough(good, of), enough)
+        rows = [row(coll=[21 if at == 0 else 20]) for at in range(10)]
+        for more, words in (([], "9 of 10  pass  0, least 0.95x  pass"),
+                            ([row(coll=[30])], "9 of 11  FAIL  1, least 0.67x  FAIL")):
+            text = " ".join(compare_net.text_of(document_of([*rows, *more])).split())
+            self.assertIn(" ".join(words.split()), text)
+
     def test_text(self):
         rows = [row(), row(size=64, coll=[40]), row(size=64, per_host=1, ranks=2, gbit=0)]
         text = compare_net.text_of(document_of(rows, [CELL]))
         for words in ("allreduce, 2x2, 10 Gbit/s", "allreduce, 2x1, unshaped", "Open MPI, ucx",
-                      "2 of 3 rows level with the best peer",
-                      "1 of 1 rows of 1 MiB and more at 0.85x the speed of plain sockets",
+                      "2 of 3 rows level with the best peer", "below 0.8 (0.77)",
+                      "2x1, from 1 MiB: 0.85x the speed of plain sockets in 9 of 10 rows",
                       "sockets (us), / ours", "sockets / ours 0.23x",
                       "libcoll 1, O 5", "0.50x", "2x2    coll        2.50      2.00      0.00"):
             self.assertIn(words, text)

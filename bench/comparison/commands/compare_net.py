@@ -26,12 +26,13 @@ import math
 import sys
 import tempfile
 
-from comparison import arguments, command, figures, idle, launch, machine, peer_table, rounds
-from comparison import sizes, survey, table
+from comparison import arguments, command, figures, idle, launch, machine, net_targets, peer_table
+from comparison import rounds, sizes, survey, table
 from comparison.command import ROOT
 from comparison.contenders import collectives, hierarchy, networks, peers
 from comparison.contenders.hosts import BBR, RENO, Hosts, Link, Unavailable, link_of
 from comparison.contenders.hosts import link_text
+from comparison.net_targets import ratio
 from comparison.progress import Progress
 
 NAME = "bench/compare --net"
@@ -396,28 +397,48 @@ def algorithm_lines(cells):
         yield ""
 
 
-def ratio(row):
-    return figures.ratio(row, "coll")
-
-
 def count_ahead(rows):
     return sum(ratio(row) >= 1 for row in rows)
 
 
+def target_columns():
+    def judged(good, of):
+        """A count and whether it is enough."""
+        def verdict(one):
+            if not of(one):
+                return ""
+            return figures.PASS if net_targets.is_enough(good(one), of(one)) else figures.FAIL
+        return (lambda one: "%d of %d" % (good(one), of(one)) if of(one) else "-"), verdict
+    level, plain = "level or ahead", "2x1, from 1 MiB: sockets"
+    low = "below %g (%g)" % (net_targets.RATIO_MIN, net_targets.RATIO_MIN_SEVERAL)
+    counts = [(level, *judged(lambda one: one.level, lambda one: one.rows)),
+              (low, lambda one: "%d, least %s" % (one.low, table.times_text(one.worst)),
+               lambda one: figures.FAIL if one.low else figures.PASS),
+              (plain, *judged(lambda one: one.plain_good, lambda one: one.plain))]
+    return [table.Column("links", lambda one: one.name, left=True),
+            *(table.Column("", cell, left=is_verdict, group=group) for group, count, verdict
+              in counts for cell, is_verdict in ((count, False), (verdict, True)))]
+
+
+def target_lines(rows):
+    yield "Targets in each class of links: level with the best peer or ahead of it in 9 of 10 rows;"
+    yield "no row below %g of its speed (several ranks on a host, up to 64 KiB: %g);" % (
+        net_targets.RATIO_MIN, net_targets.RATIO_MIN_SEVERAL)
+    yield "2x1, from 1 MiB: %gx the speed of plain sockets in 9 of 10 rows" % figures.NET_PLAIN_MIN
+    yield from table.lines(target_columns(), net_targets.classes(rows), indent="  ")
+    yield ""
+
+
 def summary_lines(rows):
-    """Counts and worst rows."""
+    """Targets, counts and worst rows."""
     compared = [row for row in rows if ratio(row) is not None]
     if not compared:
         return
+    yield from target_lines(compared)
     yield "%d of %d rows level with the best peer or ahead of it" % (count_ahead(compared),
                                                                      len(compared))
     for mine in figures.grouped(compared, where):
         yield "  %-20s %3d of %3d" % (where(mine[0]), count_ahead(mine), len(mine))
-    large = [row for row in rows if row["bytes"] >= sizes.MIB
-             and figures.plain_over_ours(row, "coll") is not None]
-    good = sum(figures.plain_over_ours(row, "coll") >= figures.NET_PLAIN_MIN for row in large)
-    yield "%d of %d rows of 1 MiB and more at %gx the speed of plain sockets or above" % (
-        good, len(large), figures.NET_PLAIN_MIN)
     yield "Farthest behind the best peer:"
     yield from list(table.lines(worst_columns(), sorted(compared, key=ratio)[:WORST_ROWS],
                                 indent="  "))[1:]
