@@ -18,7 +18,7 @@ import tap
 BENCH, BUILD = sys.argv.pop(1), sys.argv.pop(1)
 sys.path.insert(0, BENCH)
 from comparison import launch, progress, rows  # noqa: E402
-from comparison.contenders import builds, sides  # noqa: E402
+from comparison.contenders import builds, hosts, sides  # noqa: E402
 
 
 # ---- builds --------------------------------------------------------------------------------------
@@ -177,7 +177,8 @@ class Rounds(Temporary):
         for side in running:
             os.makedirs(side.folder, exist_ok=True)
         effort = sides.Effort(seconds, rounds_made, 10, "out", ["-d", "int8"], 60, 1)
-        survey = sides.Survey(running, units, effort, self.launch, lambda: self.now)
+        survey = sides.Survey(running, units, effort, sides.Place(launch.collrun, self.launch),
+                              lambda: self.now)
         survey.run(progress.Progress(survey.work()))
         return survey
 
@@ -327,6 +328,21 @@ class Runs(Temporary):
             self.assertEqual([len(values) for values in one["times_us"].values()], [6] * 3)
             self.assertEqual(one["algorithms"]["old"], one["algorithms"]["copy"])
             self.assertTrue(one["algorithms"]["new"])
+
+    def test_the_built_tree_between_hosts(self):
+        try:
+            with hosts.Hosts(2, self.folder):
+                pass
+        except (hosts.Unavailable, OSError) as reason:
+            self.skipTest(str(reason))
+        with self.start(BUILD, BUILD, "--net", "--rounds", "6", "--time-ms", "2", "--sizes", "64K",
+                        "--new-env", "COLL_TRANSPORTS=tcp") as process:
+            output, errors = process.communicate()
+        found = self.document()
+        self.assertEqual(process.returncode, 0 if found["passed"] else 1, output + errors)
+        self.assertEqual([one["name"] for one in found["rows"]], [
+            name + "/2/coll/64K" for name in ("allreduce", "allgather", "sendrecv")])
+        self.assertRegex(output, "between hosts that are .*\n.*\nNEW: .* COLL_TRANSPORTS=tcp\n")
 
 
 if __name__ == "__main__":

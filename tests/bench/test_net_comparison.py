@@ -106,6 +106,15 @@ class Commands(unittest.TestCase):
         self.assertEqual(limit.environment["BENCH_ADDRESSES"], "10.0.0.1,10.0.0.2,10.0.0.3")
         self.assertEqual(limit.command(["allreduce"], [4], 15, 1)[-2:], ["-c", "0"])
 
+    def test_builds_between_hosts(self):
+        place, ran = networks.place_of(ROOT, NoHosts()), []
+        words = place.start("/copy", 2)
+        self.assertEqual(words[:5], ["/copy/tools/collrun", "--hosts", "h1:1,h2:1", "--agent",
+                                     os.path.join(BENCH, "peers", "on_shaped_host") + " {host}"])
+        with unittest.mock.patch.object(launch, "run", lambda *how: ran.append(how)):
+            place.run(words, {"COLL_TUNE": "builtin"}, 9)
+        self.assertEqual(ran, [(words, {"COLL_TUNE": "builtin", "BENCH_SPEED": "/speed"}, 9)])
+
     def test_options(self):
         self.assertEqual(compare_net.layout_list("2x1,16x4"), [(2, 1), (16, 4)])
         self.assertEqual(compare_net.link_list("0,10,bbr"),

@@ -12,18 +12,24 @@ than 100 ns, it has lost if NEW takes over 5 ns more and the interval of the dif
 that of A/A. At most two rows in a hundred may lose. A loss that has a reason is listed with it and
 not counted (--accept), unless its interval lies wholly below 0.90.
 
+With --net each rank has a host of its own: hosts are network namespaces of this machine, joined by
+unshaped links, over which TCP has the congestion control reno (bench/compare --net), so this needs
+root.
+
 A round's time is collbench's: float32, sums, out of place, the median of 10 batches, each as slow
 as its slowest rank. The first round checks every element of the results.
 
 Exit code: 0 if at most as many rows lost as may, 1 if more did, 2 if a run failed or a verdict
 needs more rounds, 130 after Ctrl-C, which shows what was measured so far."""
+import contextlib
 import os
 import shlex
 import sys
 
 from comparison import arguments, command, figures, judgement as rule, machine, rounds, rows
 from comparison import table
-from comparison.contenders import builds, sides
+from comparison.contenders import builds, networks, sides
+from comparison.contenders.hosts import Hosts
 from comparison.plots import speeds
 from comparison.progress import Progress
 
@@ -35,6 +41,8 @@ EXAMPLES = """examples:
                                                 some rows, in two minutes
   bench/ab HEAD HEAD --new-env COLL_TUNE=builtin
                                                 one build, with a knob and without
+  bench/ab build build --net --new-env COLL_RECONNECT=none
+                                                the same between two hosts
   bench/ab HEAD~1 HEAD --args '-d bfloat16'     with other options of collbench, on both sides
   bench/ab HEAD~20 HEAD --time 3600 --out bench/results/faster
                                                 writes faster.txt, .json and .svg there
@@ -44,9 +52,10 @@ EXAMPLES = """examples:
 COLLECTIVES = figures.COLLECTIVES + ("alltoallv", "barrier", "allgatherv", "reduce_scatterv",
                                      "gatherv", "scatterv")
 FULL = {"collectives": "allreduce,allgather,reduce_scatter,broadcast,alltoall,barrier,sendrecv",
-        "sizes": "4..16M", "ranks": "2,4", "time": 600}
+        "sizes": "4..16M", "ranks": "2,4", "mem": "coll,malloc", "time": 600}
 QUICK = {"collectives": "allreduce,allgather,barrier,sendrecv", "sizes": "4,1K,64K,1M",
-         "ranks": "2", "time": 30}
+         "ranks": "2", "mem": "coll,malloc", "time": 30}
+NET = {"collectives": "allreduce,allgather,sendrecv", "ranks": "2", "mem": "coll"}
 LABELS = speeds.Labels("Speed of NEW as a multiple of OLD's, by size",
                        "A/A: OLD / copy of OLD, 95 % interval", rule.BUILDS.speed_min)
 OUTPUT_LINES_SHOWN = 12
@@ -66,8 +75,10 @@ def parser_of():
         help="a list (%s)" % FULL["collectives"])
     add("--sizes", type=arguments.size_list, help="4,1K or 4..64M, by factors of four (4..16M)")
     add("-n", "--ranks", type=arguments.rank_list, help="a list (2,4)")
-    add("--mem", type=arguments.word_list(tuple(figures.OURS)), default=list(figures.OURS),
+    add("--mem", type=arguments.word_list(tuple(figures.OURS)),
         help="of the buffers: coll for coll_mem_alloc, malloc (coll,malloc)")
+    add("--net", action="store_true", help="between hosts, one rank on each (without other options "
+        "%s, two ranks, coll)" % NET["collectives"])
     add("--place", choices=("out", "in"), default="out", help="results out of place or in place")
     add("--time", type=arguments.positive, metavar="SECONDS",
         help="rounds are made until it is spent, one at least (600)")
@@ -97,7 +108,8 @@ def parser_of():
 def parse_arguments():
     parser = parser_of()
     options = parser.parse_args()
-    arguments.set_missing(options, QUICK if options.quick else FULL)
+    defaults = QUICK if options.quick else FULL
+    arguments.set_missing(options, {**defaults, **NET} if options.net else defaults)
     options.args = shlex.split(options.args)
     options.cache = os.path.abspath(options.cache)
     if (options.new is None) != bool(options.source or options.list):
@@ -117,6 +129,16 @@ def describe_side(build, environment):
             "environment": environment}
 
 
+@contextlib.contextmanager
+def place(options, folder):
+    """Yields sides.Place."""
+    if not options.net:
+        yield sides.HERE
+        return
+    with Hosts(max(options.ranks), folder) as hosts:
+        yield networks.place_of(command.ROOT, hosts)
+
+
 def take(options, units):
     """Builds, measures, and returns the document that is written as JSON."""
     found = {side: builds.find(command.ROOT, options.cache, named, say)
@@ -127,18 +149,19 @@ def take(options, units):
     effort = sides.Effort(options.time, options.rounds, options.time_ms, options.place,
                           options.args, options.limit, options.seed)
     document = machine.begin(
-        NAME, settings=dict(effort._asdict(), dtype="float32", op="sum"),
+        NAME, settings=dict(effort._asdict(), dtype="float32", op="sum", net=options.net),
         old=describe_side(found["old"], environments["old"]),
         new=describe_side(found["new"], environments["new"]))
     with builds.temporary(options.cache) as folder:
         copies = builds.copy_sides(found["old"], found["new"], folder)
         running = [sides.Side(side, copies[side], os.path.relpath(found[side].folder),
                               environments[side]) for side in sides.SIDES]
-        sides.check_sides(running, effort)
-        survey = sides.Survey(running, units, effort)
-        say("%d rows, %s" % (len(survey.rows), "%d rounds" % options.rounds if options.rounds
-                             else "%d s" % options.time))
-        survey.run(Progress(survey.work()))
+        with place(options, folder) as where:
+            sides.check_sides(running, effort, where)
+            survey = sides.Survey(running, units, effort, where)
+            say("%d rows, %s" % (len(survey.rows), "%d rounds" % options.rounds if options.rounds
+                                 else "%d s" % options.time))
+            survey.run(Progress(survey.work()))
     return machine.end(document, rounds=survey.rounds, interrupted=survey.interrupted,
                        failures=survey.failures, rows=list(survey.rows.values()))
 
@@ -179,6 +202,8 @@ def head_lines(document):
         "out of place" if settings["place"] == "out" else "in place",
         "".join(" " + word for word in settings["arguments"]), document["rounds"],
         settings["seed"]))
+    if settings.get("net"):
+        yield "between hosts that are network namespaces, one rank on each; unshaped links, reno"
     yield side_line("old", document["old"])
     yield side_line("new", document["new"])
     if document["interrupted"]:

@@ -8,6 +8,7 @@ from comparison import launch
 from comparison.contenders import peers
 from comparison.contenders.collectives import LIMIT, Contender, Gloo, Ours
 from comparison.contenders.hosts import since
+from comparison.contenders.sides import Place
 
 # hosts: hosts.Hosts; count, per_host: of hosts and of ranks on each.
 Layout = collections.namedtuple("Layout", "hosts count per_host")
@@ -135,6 +136,16 @@ def make_ours(root, build, layout):
     agent = os.path.join(root, "bench", "peers", "on_shaped_host") + " {host}"
     return Ours("coll", start_on(build, layout, agent) + pin(root, layout), launch.collbench(build),
                 {"BENCH_SPEED": layout.hosts.speed_file}, ["--mem", "coll", "--place", "out"])
+
+
+def place_of(root, hosts):
+    """Where bench/ab --net runs builds: each rank on a host of its own."""
+    def start(folder, ranks):
+        return make_ours(root, folder, Layout(hosts, ranks, 1)).start
+
+    def run_side(line, environment, seconds_max):
+        return run(hosts, line, {**environment, "BENCH_SPEED": hosts.speed_file}, seconds_max)
+    return Place(start, run_side)
 
 
 def make_limit(root, build, layout):

@@ -22,8 +22,14 @@ Side = collections.namedtuple("Side", "name folder shown environment")
 Effort = collections.namedtuple("Effort", "seconds rounds time_ms place arguments limit_s seed")
 
 
-def command(folder, unit, effort, checked, json_path):
-    line = launch.collrun(folder, unit.ranks, *launch.collbench(folder, unit.collective))
+# start(folder, ranks): the words that start ranks of the build in the folder; run: launch.run, or
+# the same for where these words start them.
+Place = collections.namedtuple("Place", "start run")
+HERE = Place(launch.collrun, launch.run)
+
+
+def command(start, folder, unit, effort, checked, json_path):
+    line = [*start(folder, unit.ranks), *launch.collbench(folder, unit.collective)]
     if unit.memory:
         place = effort.place
         line += ["--mem", unit.memory, "--sizes", ",".join(map(str, unit.sizes))]
@@ -51,9 +57,9 @@ class Survey:
     """rows: {name: {"times_us": {side: [...]}, "algorithms": {side: [names]}, ...}}; failures: what
     went wrong; rounds: how many were completed."""
 
-    def __init__(self, sides, units, effort, runner=launch.run, clock=time.monotonic):
+    def __init__(self, sides, units, effort, place=HERE, clock=time.monotonic):
         self.sides, self.units, self.effort = sides, list(units), effort
-        self.runner, self.clock = runner, clock
+        self.place, self.clock = place, clock
         self.random = random.Random(effort.seed)
         self.rounds, self.failures, self.interrupted = 0, [], False
         self.attempts = collections.Counter()
@@ -67,8 +73,8 @@ class Survey:
         """{size: (us, algorithm)}. The first round also checks the results."""
         path = os.path.join(side.folder, "rows.json")
         environment = {**builds.library_variables(side.folder), **side.environment}
-        line = command(side.folder, unit, self.effort, self.rounds == 0, path)
-        self.runner(line, environment, self.effort.limit_s)
+        line = command(self.place.start, side.folder, unit, self.effort, self.rounds == 0, path)
+        self.place.run(line, environment, self.effort.limit_s)
         try:
             with open(path, encoding="utf-8") as file:
                 return read_outcomes(json.load(file), unit)
@@ -77,7 +83,8 @@ class Survey:
 
     def note_failure(self, side, unit, failure, progress):
         shown = ["%s=%s" % pair for pair in side.environment.items()]
-        shown += command(side.shown, unit, self.effort, self.rounds == 0, "rows.json")
+        shown += command(self.place.start, side.shown, unit, self.effort, self.rounds == 0,
+                         "rows.json")
         found = {"side": side.name, "unit": rows.unit_name(unit), "round": self.rounds + 1,
                  "reason": str(failure), "command": " ".join(shown),
                  "output": (failure.output + failure.errors)}
@@ -159,12 +166,12 @@ class Survey:
         progress.clear()
 
 
-def check_sides(sides, effort, runner=launch.run):
+def check_sides(sides, effort, place=HERE):
     """A barrier by each, so that what cannot run at all is known at once, and what libcoll measures
     of a machine once is measured. Raises Failure that says whose it is."""
     for side in sides:
         survey = Survey([side], [rows.Unit(rows.BARRIER, 2, None, (0,))],
-                        effort._replace(arguments=[], time_ms=1), runner)
+                        effort._replace(arguments=[], time_ms=1), place)
         try:
             survey.launch(side, survey.units[0])
         except launch.Failure as failure:
