@@ -1,49 +1,60 @@
 /*
  * Memory of frames that are kept until they are acknowledged, and of messages that nobody waits for
- * yet. Large calls need and free much of it again and again. malloc would return it to the system
- * and get it back as new pages each time, so some blocks are held for the next frame; the one that
- * was freed last, which caches hold, is used first.
+ * yet. Calls need and free much of it again and again. malloc would return large blocks to the
+ * system and get them back as new pages each time, so blocks of three sizes are held for the next
+ * frame; the one that was freed last, which caches hold, is used first.
  */
 #include <stdlib.h>
 
 #include "transport/tcp/end.h"
 
-#define POOLED_BYTES_MIN 4096 /* smaller ones are malloc's */
-#define POOLED_BYTES (TCP_SLOT_BYTES + 128)
-#define FREE_MAX 32 /* 2 MiB */
+#define HEAD_BYTES 256 /* at least what stands before a payload */
+
+static const struct {
+  size_t bytes;
+  int held_max;
+} kinds[TCP_BLOCK_KINDS] = {
+    {512 + HEAD_BYTES, 256}, {8192 + HEAD_BYTES, 64}, {TCP_SLOT_BYTES + HEAD_BYTES, 16}};
 
 struct tcp_block {
   tcp_block_t *next;
 };
 
-static bool is_pooled(size_t bytes) {
-  return bytes >= POOLED_BYTES_MIN && bytes <= POOLED_BYTES;
+/* TCP_BLOCK_KINDS: of no kind. */
+static int kind_of(size_t bytes) {
+  int kind = 0;
+  while (kind < TCP_BLOCK_KINDS && bytes > kinds[kind].bytes) kind++;
+  return kind;
 }
 
 void *tcp_block_get(tcp_t *end, size_t bytes) {
-  tcp_block_t *block = end->blocks;
-  if (!is_pooled(bytes)) return malloc(bytes);
-  if (block == NULL) return malloc(POOLED_BYTES);
-  end->blocks = block->next;
-  end->block_count--;
+  int kind = kind_of(bytes);
+  if (kind == TCP_BLOCK_KINDS) return malloc(bytes);
+  tcp_block_t *block = end->blocks[kind].first;
+  if (block == NULL) return malloc(kinds[kind].bytes);
+  end->blocks[kind].first = block->next;
+  end->blocks[kind].count--;
   return block;
 }
 
 void tcp_block_put(tcp_t *end, void *memory, size_t bytes) {
   tcp_block_t *block = memory;
-  if (!is_pooled(bytes) || end->block_count == FREE_MAX) {
+  int kind = kind_of(bytes);
+  if (kind == TCP_BLOCK_KINDS || end->blocks[kind].count == kinds[kind].held_max) {
     free(memory);
     return;
   }
-  block->next = end->blocks;
-  end->blocks = block;
-  end->block_count++;
+  block->next = end->blocks[kind].first;
+  end->blocks[kind].first = block;
+  end->blocks[kind].count++;
 }
 
 void tcp_blocks_free(tcp_t *end) {
-  for (tcp_block_t *block = end->blocks, *next; block != NULL; block = next) {
-    next = block->next;
-    free(block);
+  for (int kind = 0; kind < TCP_BLOCK_KINDS; kind++) {
+    for (tcp_block_t *block = end->blocks[kind].first, *next; block != NULL; block = next) {
+      next = block->next;
+      free(block);
+    }
+    end->blocks[kind].first = NULL;
   }
-  end->blocks = NULL;
 }

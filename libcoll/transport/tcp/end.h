@@ -53,6 +53,7 @@ typedef struct tcp_direct {
 } tcp_direct_t;
 
 typedef struct tcp_block tcp_block_t;
+enum { TCP_BLOCK_KINDS = 3 };
 
 /* A frame that has arrived before the ones before it. */
 typedef struct tcp_early {
@@ -82,13 +83,16 @@ typedef struct tcp_fifo {
   uint32_t bytes[TCP_P2P_MESSAGES];      /* likewise */
 } tcp_fifo_t;
 
-/* A frame that is not yet sent, or that the peer's library is not known to have received. */
-typedef struct tcp_unacked {
-  struct tcp_unacked *next;
-  int rail; /* by which it was sent last; -1: it is to be sent */
+/* A frame that a socket has not accepted, or that the peer's library is not known to have received.
+ */
+typedef struct tcp_outgoing {
+  struct tcp_outgoing *next;   /* in tcp_peer_t.unacked, if is_kept */
+  struct tcp_outgoing *behind; /* in tcp_rail_t.output, if is_queued */
+  bool is_kept, is_queued;     /* it is freed once it is neither */
+  int rail;                    /* by which it goes, or was sent last; -1: it is to be sent */
   tcp_frame_t frame;
   char payload[];
-} tcp_unacked_t;
+} tcp_outgoing_t;
 
 /* One connection of a pair of ranks. There is one for each interface of the hosts that is used. */
 typedef struct tcp_rail {
@@ -105,9 +109,10 @@ typedef struct tcp_rail {
   tcp_acks_t acks;
 
   /* Sending: what the socket did not accept. */
-  char *out;
-  size_t out_begin, out_end, out_capacity; /* [out_begin, out_end) is to be sent */
-  bool awaits_room;                        /* the wait set has the socket for writing too */
+  tcp_outgoing_t *output, **output_end; /* output_end: where the next one is linked */
+  size_t output_bytes;                  /* of frames and payloads there, */
+  size_t written;                       /* of which the socket has accepted so many of the first */
+  bool awaits_room;                     /* the wait set has the socket for writing too */
   bool is_mute;   /* the socket accepts nothing any more; what the peer sent can still arrive */
   int send_error; /* errno of it */
 
@@ -138,11 +143,11 @@ struct tcp_peer {
   tcp_direct_t *direct; /* during a call that receives into the caller's memory, else NULL */
 
   /* The order of frames, whichever rail they take (order.c). Counts are modulo 2^32. */
-  uint32_t sent, acked;                  /* numbered frames, and those that the peer has received */
-  uint32_t received, told;               /* likewise the peer's; those that the peer was told of */
-  size_t untold_bytes;                   /* of the payloads of those it was not told of */
-  tcp_unacked_t *unacked, **unacked_end; /* unacked_end: where the next one is linked */
-  tcp_early_t *ahead;                    /* by ascending numbers */
+  uint32_t sent, acked;    /* numbered frames, and those that the peer has received */
+  uint32_t received, told; /* likewise the peer's; those that the peer was told of */
+  size_t untold_bytes;     /* of the payloads of those it was not told of */
+  tcp_outgoing_t *unacked, **unacked_end; /* unacked_end: where the next one is linked */
+  tcp_early_t *ahead;                     /* by ascending numbers */
 
   /* The netmod, which both ranks have. */
   bool has_netmod;                 /* as the names of the ranks say */
@@ -173,8 +178,10 @@ struct tcp {
   flight_recorder_t *recorder;        /* this rank's own */
   const flight_recorder_t *published; /* what publish sends: that, or of another transport */
 
-  tcp_block_t *blocks; /* free memory (blocks.c) */
-  int block_count;
+  struct {
+    tcp_block_t *first;
+    int count;
+  } blocks[TCP_BLOCK_KINDS]; /* free memory (blocks.c) */
 
   tcp_netmod_t *netmod; /* NULL: none */
 
@@ -294,6 +301,19 @@ bool tcp_order_is_waiting(const tcp_peer_t *peer);
 /* Frees what this file has stored. */
 void tcp_order_free(tcp_peer_t *peer);
 
+/* ---- outgoing.c: frames that are stored. The lock is held. -----------------------------------*/
+
+/* Makes one, with a copy of the payload, that is neither kept nor queued. COLL_ERROR_MEMORY. */
+coll_status_t tcp_outgoing_create(tcp_peer_t *peer, const tcp_frame_t *frame, const void *payload,
+                                  tcp_outgoing_t **outgoing);
+
+/* Frees it, if it is neither kept nor queued. */
+void tcp_outgoing_release(tcp_t *end, tcp_outgoing_t *outgoing);
+
+static inline size_t tcp_outgoing_bytes(const tcp_outgoing_t *outgoing) {
+  return sizeof outgoing->frame + outgoing->frame.bytes;
+}
+
 /* ---- blocks.c: memory of frames. The lock is held. -------------------------------------------*/
 
 /* As malloc and free, with some memory held for the next call. NULL: none. */
@@ -305,6 +325,9 @@ void tcp_blocks_free(tcp_t *end);
 
 /* Sends a frame and its payload, or stores what the socket does not accept. COLL_ERROR_MEMORY. */
 coll_status_t tcp_stream_send(tcp_rail_t *rail, const tcp_frame_t *frame, const void *payload);
+
+/* Sends a stored frame, now or when the socket accepts it. */
+void tcp_stream_queue(tcp_rail_t *rail, tcp_outgoing_t *outgoing);
 
 /* Sends what was stored, as far as the socket accepts it. */
 void tcp_stream_flush(tcp_rail_t *rail);

@@ -36,7 +36,7 @@ static bool is_numbered(const tcp_frame_t *frame) {
 static size_t load_of(const tcp_rail_t *rail) {
   int queued = 0;
   if (ioctl(rail->fd, SIOCOUTQ, &queued) != 0) return SIZE_MAX;
-  return (size_t)queued + rail->out_end - rail->out_begin;
+  return (size_t)queued + rail->output_bytes - rail->written;
 }
 
 static bool is_distrusted(const tcp_rail_t *rail) {
@@ -63,64 +63,71 @@ static tcp_rail_t *choose_rail(const tcp_peer_t *peer, size_t bytes) {
   return best;
 }
 
-static coll_status_t send_by(tcp_rail_t *rail, tcp_frame_t *frame, const void *payload) {
-  tcp_peer_t *peer = rail->peer;
+static void note_told(tcp_peer_t *peer, tcp_frame_t *frame) {
   frame->received = peer->told = peer->received;
   peer->untold_bytes = 0;
+}
+
+static coll_status_t send_by(tcp_rail_t *rail, tcp_frame_t *frame, const void *payload) {
+  note_told(rail->peer, frame);
   return tcp_stream_send(rail, frame, payload);
 }
 
 static coll_status_t keep(tcp_peer_t *peer, const tcp_frame_t *frame, const void *payload,
-                          int rail) {
-  tcp_unacked_t *made = tcp_block_get(peer->end, sizeof *made + frame->bytes);
-  if (made == NULL) {
-    return base_fail(COLL_ERROR_MEMORY, "no memory for a message to rank %d of %u bytes",
-                     peer->rank, (unsigned)frame->bytes);
-  }
-  *made = (tcp_unacked_t){.rail = rail, .frame = *frame};
-  if (frame->bytes > 0) memcpy(made->payload, payload, frame->bytes);
+                          tcp_outgoing_t **kept) {
+  COLL_TRY(tcp_outgoing_create(peer, frame, payload, kept));
   if (peer->unacked == NULL) peer->unacked_end = &peer->unacked;
-  *peer->unacked_end = made;
-  peer->unacked_end = &made->next;
+  (*kept)->is_kept = true;
+  *peer->unacked_end = *kept;
+  peer->unacked_end = &(*kept)->next;
   return COLL_OK;
 }
 
-static void free_first(tcp_peer_t *peer) {
-  tcp_unacked_t *first = peer->unacked;
+/* The first that is kept no longer is. */
+static void drop_first(tcp_peer_t *peer) {
+  tcp_outgoing_t *first = peer->unacked;
   peer->unacked = first->next;
-  tcp_block_put(peer->end, first, sizeof *first + first->frame.bytes);
+  first->is_kept = false;
+  tcp_outgoing_release(peer->end, first);
+}
+
+static void send_kept(tcp_rail_t *rail, tcp_outgoing_t *kept) {
+  kept->rail = rail->index;
+  note_told(rail->peer, &kept->frame);
+  tcp_stream_queue(rail, kept);
 }
 
 coll_status_t tcp_order_send(tcp_peer_t *peer, const tcp_frame_t *frame, const void *payload) {
   tcp_frame_t sent = *frame;
   tcp_rail_t *rail = choose_rail(peer, frame->bytes);
+  tcp_outgoing_t *kept = NULL;
   if (!tcp_peer_is_within_reach(peer)) return COLL_OK;
   if (!is_numbered(frame)) return rail != NULL ? send_by(rail, &sent, payload) : COLL_OK;
   bool is_pending = tcp_peer_is_pending(peer);
   if (rail == NULL && !is_pending && !peer->recovers) return COLL_OK;
   sent.number = peer->sent;
   if (is_pending) COLL_TRY(tcp_end_ask(peer));
-  if (rail == NULL || peer->recovers) {
-    COLL_TRY(keep(peer, &sent, payload, rail != NULL ? rail->index : -1));
-  }
+  if (rail == NULL || peer->recovers) COLL_TRY(keep(peer, &sent, payload, &kept));
   peer->sent++;
-  return rail != NULL ? send_by(rail, &sent, payload) : COLL_OK;
+  if (rail == NULL) return COLL_OK;
+  if (kept == NULL) return send_by(rail, &sent, payload);
+  send_kept(rail, kept);
+  return COLL_OK;
 }
 
 void tcp_order_open(tcp_peer_t *peer) {
-  for (tcp_unacked_t *each = peer->unacked, *next; each != NULL; each = next) {
+  for (tcp_outgoing_t *each = peer->unacked, *next; each != NULL; each = next) {
     next = each->next;
     if (each->rail >= 0) continue;
     tcp_rail_t *rail = choose_rail(peer, each->frame.bytes);
     if (rail == NULL) return;
-    each->rail = rail->index;
-    (void)send_by(rail, &each->frame, each->payload);
-    if (!peer->recovers) free_first(peer);
+    send_kept(rail, each);
+    if (!peer->recovers) drop_first(peer);
   }
 }
 
 void tcp_order_forget(const tcp_rail_t *rail) {
-  for (tcp_unacked_t *each = rail->peer->unacked; each != NULL; each = each->next) {
+  for (tcp_outgoing_t *each = rail->peer->unacked; each != NULL; each = each->next) {
     if (each->rail == rail->index) each->rail = -1;
   }
 }
@@ -138,7 +145,7 @@ static coll_status_t accept_received(tcp_peer_t *peer, uint32_t received) {
   if (more > peer->sent - peer->acked) return COLL_ERROR_INVALID;
   peer->acked = received;
   while (peer->unacked != NULL && peer->unacked->frame.number - received > INT32_MAX)
-    free_first(peer);
+    drop_first(peer);
   return COLL_OK;
 }
 
@@ -223,7 +230,7 @@ coll_status_t tcp_order_accept(tcp_rail_t *rail, tcp_message_t *payload, bool is
 }
 
 void tcp_order_free(tcp_peer_t *peer) {
-  while (peer->unacked != NULL) free_first(peer);
+  while (peer->unacked != NULL) drop_first(peer);
   while (peer->ahead != NULL) {
     tcp_early_t *first = peer->ahead;
     peer->ahead = first->next;

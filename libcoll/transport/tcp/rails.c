@@ -48,7 +48,7 @@ coll_status_t tcp_rails_receive_direct(tcp_peer_t *peer, tcp_direct_t *direct) {
 
 bool tcp_rails_is_stored(const tcp_peer_t *peer) {
   for (int i = 0; i < peer->rail_count; i++) {
-    if (peer->rails[i].out_begin != peer->rails[i].out_end) return true;
+    if (peer->rails[i].output != NULL) return true;
   }
   return tcp_order_is_waiting(peer);
 }

@@ -12,6 +12,8 @@
 #include "base/socket.h"
 #include "transport/tcp/end.h"
 
+#define PARTS_MAX 16 /* of one sendmsg */
+
 /* ---- sending --------------------------------------------------------------------------------*/
 
 static void await_room(tcp_rail_t *rail, bool awaits) {
@@ -24,8 +26,18 @@ static void await_room(tcp_rail_t *rail, bool awaits) {
   end->unsent += awaits ? 1 : -1;
 }
 
+/* The first frame of the output is no longer there. */
+static void unqueue_first(tcp_rail_t *rail) {
+  tcp_outgoing_t *first = rail->output;
+  rail->output = first->behind;
+  rail->output_bytes -= tcp_outgoing_bytes(first);
+  rail->written = 0;
+  first->is_queued = false;
+  tcp_outgoing_release(rail->peer->end, first);
+}
+
 static void drop_output(tcp_rail_t *rail) {
-  rail->out_begin = rail->out_end = 0;
+  while (rail->output != NULL) unqueue_first(rail);
   if (rail->fd >= 0) await_room(rail, false);
 }
 
@@ -47,56 +59,95 @@ static size_t write_parts(tcp_rail_t *rail, struct iovec *parts, size_t count) {
   return 0;
 }
 
-/* Moves what is left to the front once more than that was sent, so that a byte is moved once. */
-static void compact_output(tcp_rail_t *rail) {
-  size_t left = rail->out_end - rail->out_begin;
-  if (rail->out_begin == 0 || rail->out_begin < left) return;
-  memmove(rail->out, rail->out + rail->out_begin, left);
-  rail->out_begin = 0;
-  rail->out_end = left;
+/* The parts of the output to write next. Returns their number, of which *bytes is the sum. */
+static size_t gather_output(const tcp_rail_t *rail, struct iovec parts[PARTS_MAX], size_t *bytes) {
+  size_t count = 0, skipped = rail->written;
+  *bytes = 0;
+  for (tcp_outgoing_t *each = rail->output; each != NULL && count + 2 <= PARTS_MAX;
+       each = each->behind) {
+    struct iovec halves[] = {{&each->frame, sizeof each->frame},
+                             {each->payload, each->frame.bytes}};
+    for (int i = 0; i < 2; i++) {
+      size_t skips = skipped < halves[i].iov_len ? skipped : halves[i].iov_len;
+      skipped -= skips;
+      if (skips == halves[i].iov_len) continue;
+      parts[count] = (struct iovec){(char *)halves[i].iov_base + skips, halves[i].iov_len - skips};
+      *bytes += parts[count++].iov_len;
+    }
+  }
+  return count;
 }
 
-static coll_status_t store(tcp_rail_t *rail, const void *data, size_t bytes) {
-  if (bytes == 0) return COLL_OK;
-  if (rail->out_end + bytes > rail->out_capacity) compact_output(rail);
-  COLL_TRY(base_grow((void **)&rail->out, &rail->out_capacity, rail->out_end + bytes, 1,
-                     "messages that a socket does not accept yet"));
-  memcpy(rail->out + rail->out_end, data, bytes);
-  rail->out_end += bytes;
-  return COLL_OK;
+/* The socket has accepted so many bytes more. */
+static void note_written(tcp_rail_t *rail, size_t bytes) {
+  rail->written += bytes;
+  while (rail->output != NULL && rail->written >= tcp_outgoing_bytes(rail->output)) {
+    size_t beyond = rail->written - tcp_outgoing_bytes(rail->output);
+    unqueue_first(rail);
+    rail->written = beyond;
+  }
+}
+
+/* Writes until the socket accepts no more. */
+static void write_output(tcp_rail_t *rail) {
+  struct iovec parts[PARTS_MAX];
+  size_t bytes, sent = 0;
+  do {
+    size_t count = gather_output(rail, parts, &bytes);
+    sent = count > 0 ? write_parts(rail, parts, count) : 0;
+    if (!rail->is_mute) note_written(rail, sent);
+  } while (rail->output != NULL && sent == bytes);
 }
 
 void tcp_stream_flush(tcp_rail_t *rail) {
-  if (rail->fd < 0 || rail->out_begin == rail->out_end) return;
-  struct iovec part = {rail->out + rail->out_begin, rail->out_end - rail->out_begin};
-  rail->out_begin += write_parts(rail, &part, 1);
-  if (rail->out_begin != rail->out_end) return;
-  drop_output(rail);
+  if (rail->fd < 0 || rail->output == NULL) return;
+  write_output(rail);
+  if (rail->output != NULL || rail->is_mute) return;
+  await_room(rail, false);
   if (rail->peer->record_due) tcp_stream_publish(rail->peer);
+}
+
+static void append_output(tcp_rail_t *rail, tcp_outgoing_t *outgoing) {
+  if (rail->output == NULL) rail->output_end = &rail->output;
+  outgoing->behind = NULL;
+  outgoing->is_queued = true;
+  *rail->output_end = outgoing;
+  rail->output_end = &outgoing->behind;
+  rail->output_bytes += tcp_outgoing_bytes(outgoing);
+}
+
+void tcp_stream_queue(tcp_rail_t *rail, tcp_outgoing_t *outgoing) {
+  if (rail->fd < 0 || rail->is_mute) return;
+  append_output(rail, outgoing);
+  write_output(rail);
+  await_room(rail, rail->output != NULL);
+}
+
+/* The peer cannot make sense of what would follow. */
+static void end_output(tcp_rail_t *rail) {
+  rail->is_mute = true;
+  drop_output(rail);
+  shutdown(rail->fd, SHUT_WR);
 }
 
 coll_status_t tcp_stream_send(tcp_rail_t *rail, const tcp_frame_t *frame, const void *payload) {
   struct iovec parts[] = {{(void *)(uintptr_t)frame, sizeof *frame},
                           {(void *)(uintptr_t)payload, frame->bytes}};
+  tcp_outgoing_t *rest;
   size_t sent = 0;
   if (rail->fd < 0 || rail->is_mute) return COLL_OK;
   tcp_stream_flush(rail);
-  if (rail->out_begin == rail->out_end) sent = write_parts(rail, parts, frame->bytes > 0 ? 2 : 1);
+  if (rail->output == NULL) sent = write_parts(rail, parts, frame->bytes > 0 ? 2 : 1);
   if (rail->is_mute || sent == sizeof *frame + frame->bytes) return COLL_OK;
-  coll_status_t status = COLL_OK;
-  for (int i = 0; i < 2 && status == COLL_OK; i++) {
-    size_t skipped = sent < parts[i].iov_len ? sent : parts[i].iov_len;
-    status = store(rail, (char *)parts[i].iov_base + skipped, parts[i].iov_len - skipped);
-    sent -= skipped;
+  coll_status_t status = tcp_outgoing_create(rail->peer, frame, payload, &rest);
+  if (status != COLL_OK) {
+    end_output(rail);
+    return status;
   }
-  if (status == COLL_OK) {
-    await_room(rail, true);
-  } else { /* the peer cannot make sense of what would follow */
-    rail->is_mute = true;
-    drop_output(rail);
-    shutdown(rail->fd, SHUT_WR);
-  }
-  return status;
+  if (rail->output == NULL) rail->written = sent;
+  append_output(rail, rest);
+  await_room(rail, true);
+  return COLL_OK;
 }
 
 /* Word by word, because other threads may write to the recorder meanwhile. */

@@ -309,7 +309,6 @@ static void free_peer(tcp_peer_t *peer) {
   tcp_route_free(peer);
   tcp_order_free(peer);
   free(peer->recorder);
-  for (int i = 0; i < peer->rail_count; i++) free(peer->rails[i].out);
 }
 
 static void tcp_destroy(transport_t *t) {
