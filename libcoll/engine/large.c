@@ -149,8 +149,8 @@ static coll_status_t receive(engine_run_t *run, const engine_action_t *action,
   if (fetches) {
     COLL_TRY(ops->peek(peer->port, &data, &head, done));
   } else {
-    COLL_TRY(
-        ops->recv(peer->port, engine_address(run, action->operands), action->bytes, &head, done));
+    COLL_TRY(ops->recv_post(peer->port, engine_address(run, action->operands), action->bytes, &head,
+                            done));
   }
   if (!*done) return COLL_OK;
   *got_offer = is_offer(action, &head);

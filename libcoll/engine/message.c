@@ -86,8 +86,9 @@ bool engine_message_is_here(const engine_action_t *action, const engine_peer_t *
   return peek(action, peer, &message, &head, &here) == COLL_OK && here;
 }
 
-coll_status_t engine_message_mcast_recv(const engine_run_t *run, const engine_action_t *action,
-                                        bool *done) {
+/* From the transport's memory. */
+static coll_status_t recv_peeked(const engine_run_t *run, const engine_action_t *action,
+                                 bool *done) {
   const engine_peer_t *peer = &action->peer;
   transport_head_t head;
   const void *message;
@@ -96,6 +97,11 @@ coll_status_t engine_message_mcast_recv(const engine_run_t *run, const engine_ac
   COLL_TRY(engine_message_check(run, action, peer, &head));
   COLL_TRY(unpack(run, action, message));
   return take(action, peer);
+}
+
+coll_status_t engine_message_mcast_recv(const engine_run_t *run, const engine_action_t *action,
+                                        bool *done) {
+  return recv_peeked(run, action, done);
 }
 
 coll_status_t engine_message_recv_fetch(const engine_run_t *run, const engine_action_t *action,
@@ -113,8 +119,13 @@ coll_status_t engine_message_recv_fetch(const engine_run_t *run, const engine_ac
 
 coll_status_t engine_message_recv_pieces(const engine_run_t *run, const engine_action_t *action,
                                          bool *done) {
-  COLL_TRY(engine_message_recv_to(run, action, data_of(run, action), done));
-  return *done ? unpack(run, action, run->world->packing) : COLL_OK;
+  const engine_peer_t *peer = &action->peer;
+  transport_head_t head;
+  if (peer->route->peeks) return recv_peeked(run, action, done);
+  COLL_TRY(peer->route->ops->recv(peer->port, data_of(run, action), action->bytes, &head, done));
+  if (!*done) return COLL_OK;
+  COLL_TRY(engine_message_check(run, action, peer, &head));
+  return unpack(run, action, run->world->packing);
 }
 
 /* Sets the address of the action's index-th message, which is an operand that is never written. */

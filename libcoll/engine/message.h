@@ -50,18 +50,13 @@ BASE_INLINE coll_status_t engine_message_mcast_send(const engine_run_t *run,
   return route->ops->mcast_send(route, engine_address(run, action->operands), &head, done);
 }
 
-BASE_INLINE coll_status_t engine_message_recv_to(const engine_run_t *run,
-                                                 const engine_action_t *action, char *data,
-                                                 bool *done) {
-  const engine_peer_t *peer = &action->peer;
-  transport_head_t head;
-  COLL_TRY(peer->route->ops->recv(peer->port, data, action->bytes, &head, done));
-  return *done ? engine_message_check(run, action, peer, &head) : COLL_OK;
-}
-
 BASE_INLINE coll_status_t engine_message_recv(const engine_run_t *run,
                                               const engine_action_t *action, bool *done) {
-  return engine_message_recv_to(run, action, engine_address(run, action->operands), done);
+  const engine_peer_t *peer = &action->peer;
+  char *data = engine_address(run, action->operands);
+  transport_head_t head;
+  COLL_TRY(peer->route->ops->recv_post(peer->port, data, action->bytes, &head, done));
+  return *done ? engine_message_check(run, action, peer, &head) : COLL_OK;
 }
 
 coll_status_t engine_message_send_pieces(const engine_run_t *run, const engine_action_t *action,

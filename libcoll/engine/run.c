@@ -182,6 +182,16 @@ coll_status_t engine_run_advance(engine_run_t *run, bool *moved, bool *done) {
   return status;
 }
 
+void engine_run_stop(engine_run_t *run) {
+  transport_t *stopped = NULL;
+  engine_large_stop(run);
+  for (int peer = 0; peer < run->world->size; peer++) {
+    transport_t *route = run->world->routes[peer];
+    if (route != stopped) route->ops->cancel(route);
+    stopped = route;
+  }
+}
+
 /* ---- blocked runs ---------------------------------------------------------------------------*/
 
 #define PHASE_BITS 12 /* low bits of the progress value, which count waits */

@@ -95,7 +95,7 @@ void run_task_free_scaled(run_task_t *task);
 
 /* Ends the task, in any state. */
 static inline void run_task_close(run_task_t *task) {
-  if (task->state == RUN_TASK_RUNNING && !task->ran) engine_large_stop(task->run);
+  if (task->state == RUN_TASK_RUNNING && !task->ran) engine_run_stop(task->run);
   if (task->scaled != NULL) run_task_free_scaled(task);
 }
 

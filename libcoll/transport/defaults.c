@@ -32,6 +32,10 @@ coll_status_t transport_default_recv(transport_port_t *port, void *data, size_t 
   return unsupported(port->transport, "receive messages");
 }
 
+void transport_default_cancel(transport_t *t) {
+  (void)t;
+}
+
 coll_status_t transport_default_peek(transport_port_t *port, const void **data,
                                      transport_head_t *head, bool *done) {
   (void)data, (void)head, (void)done;
@@ -235,6 +239,8 @@ const transport_ops_t transport_unsupported = {
     .used_channel = transport_default_used_channel,
     .send = transport_default_send,
     .recv = transport_default_recv,
+    .recv_post = transport_default_recv,
+    .cancel = transport_default_cancel,
     .peek = transport_default_peek,
     .take = transport_default_take,
     .mcast_send = transport_default_mcast_send,

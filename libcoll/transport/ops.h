@@ -204,6 +204,14 @@ typedef struct transport_ops {
    * [those below TRANSPORT_CHANNELS: no further channels] */
   int (*used_channel)(transport_t *t, int peer, int channel);
 
+  /* As recv, but the message goes on arriving in the caller's memory after a return that is not
+   * *done: the caller calls again with the same memory until it is, or calls cancel, after which no
+   * memory of callers is written to. Meanwhile it calls no recv and no take on the port, and
+   * data may hold a part of the message. [recv; nothing] */
+  coll_status_t (*recv_post)(transport_port_t *port, void *data, size_t capacity,
+                             transport_head_t *head, bool *done);
+  void (*cancel)(transport_t *t);
+
   /* Zero-copy receive. peek returns the oldest message from the peer in the transport's memory,
    * aligned for any element and unchanged until take; take releases it. Called only if
    * transport_t.peeks. [COLL_ERROR_UNSUPPORTED] */
@@ -297,8 +305,8 @@ struct transport {
   size_t slot_bytes;  /* maximum length of a message; the same on every rank */
   size_t mcast_bytes; /* maximum length of a multicast message; 0: no multicast; as slot_bytes */
   bool peeks;         /* peek and take are implemented */
-  bool recvs_direct;  /* recv has what arrives stored in the caller's memory: use it, not peek, for
-                         messages that would only be copied there */
+  bool recvs_direct;  /* recv_post has what arrives stored in the caller's memory: use it, not peek,
+                         for messages that would only be copied there */
   bool delays;    /* what a rank has sent may still be on its way when peers see that it waits */
   bool maps;      /* scratch, and memory with an address, of ranks of the same host can be mapped */
   bool own_cores; /* every rank has a core of its own; set by the owner of the transport */

@@ -81,6 +81,19 @@ static coll_status_t faults_recv(transport_port_t *outer, void *data, size_t cap
   return count(self_of(outer->transport), DEATH_RECV, status, *done);
 }
 
+static coll_status_t faults_recv_post(transport_port_t *outer, void *data, size_t capacity,
+                                      transport_head_t *head, bool *done) {
+  const port_t *port = port_at(outer);
+  *done = false;
+  if (refuses(self_of(outer->transport))) return COLL_OK;
+  coll_status_t status = ops_of(port)->recv_post(port->inner, data, capacity, head, done);
+  return count(self_of(outer->transport), DEATH_RECV, status, *done);
+}
+
+static void faults_cancel(transport_t *t) {
+  inner_of(t)->ops->cancel(inner_of(t));
+}
+
 static coll_status_t faults_peek(transport_port_t *outer, const void **data, transport_head_t *head,
                                  bool *done) {
   const port_t *port = port_at(outer);
@@ -332,6 +345,8 @@ static const transport_ops_t faults_ops = {
     .used_channel = faults_used_channel,
     .send = faults_send,
     .recv = faults_recv,
+    .recv_post = faults_recv_post,
+    .cancel = faults_cancel,
     .peek = faults_peek,
     .take = faults_take,
     .mcast_send = faults_mcast_send,

@@ -2,6 +2,7 @@
  * Cases about FIFOs. If two ranks have different roles, rank 0 sends and the last rank receives.
  * With the self transport they are the same rank, and the roles run one after the other.
  */
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -180,6 +181,76 @@ int transport_case_sizes(const transport_fixture_t *fixture, transport_t **end) 
     if (sizes[i] <= t->slot_bytes) WIRE_TRY(transfer(t, sizes[i], call));
   }
   return 0;
+}
+
+/* Receives by recv or recv_post, with at most `polls` looks. */
+static int look(transport_t *t, bool posts, int peer, void *data, int polls, transport_head_t *head,
+                bool *done) {
+  uint64_t deadline = wire_deadline_ns();
+  transport_port_t *port = t->ops->port(t, peer, 0);
+  *done = false;
+  for (int i = 0; !*done && i < polls && base_clock_now_ns() < deadline; i++) {
+    coll_status_t status =
+        (posts ? t->ops->recv_post : t->ops->recv)(port, data, t->slot_bytes, head, done);
+    WIRE_REQUIRE(status == COLL_OK, "cannot receive: %s", base_last_error());
+    if (!*done) wire_pause();
+  }
+  return 0;
+}
+
+/* A message of which a part may have arrived where its receive was posted is cancelled after some
+ * looks, and received elsewhere. */
+static int receive_cancelled(transport_t *t, int peer, uint64_t number, int polls, char *posted,
+                             char *other) {
+  transport_head_t head = {0};
+  bool done;
+  WIRE_TRY(look(t, true, peer, posted, polls, &head, &done));
+  const char *found = done ? posted : other;
+  if (!done) {
+    t->ops->cancel(t);
+    memset(posted, 0xee, t->slot_bytes);
+    WIRE_TRY(look(t, false, peer, other, INT_MAX, &head, &done));
+    for (size_t i = 0; i < t->slot_bytes; i++) {
+      WIRE_REQUIRE((unsigned char)posted[i] == 0xee, "wrote to memory of a cancelled receive");
+    }
+  }
+  WIRE_REQUIRE(done, "message %d is missing", (int)number);
+  WIRE_REQUIRE(head.bytes == t->slot_bytes && flight_call_is(head.call, wire_id(number)) &&
+                   wire_is(found, number, t->slot_bytes),
+               "message %d has changed", (int)number);
+  return 0;
+}
+
+static int send_slot(transport_t *t, int peer, uint64_t number, char *data) {
+  const transport_head_t head = {.call = wire_id(number), .bytes = t->slot_bytes};
+  uint64_t deadline = wire_deadline_ns();
+  bool done = false;
+  wire_fill(data, number, t->slot_bytes);
+  while (!done && base_clock_now_ns() < deadline) {
+    WIRE_REQUIRE(t->ops->send(t->ops->port(t, peer, 0), data, &head, &done) == COLL_OK,
+                 "cannot send: %s", base_last_error());
+    if (!done) wire_pause();
+  }
+  WIRE_REQUIRE(done, "no room for message %d", (int)number);
+  return 0;
+}
+
+int transport_case_posts(const transport_fixture_t *fixture, transport_t **end) {
+  enum { ROUNDS = 90 };
+  (void)fixture;
+  transport_t *t = *end;
+  int sender = 0, receiver = t->size - 1, failed = 0;
+  char *posted = malloc(t->slot_bytes), *other = malloc(t->slot_bytes);
+  WIRE_REQUIRE(posted != NULL && other != NULL, "out of memory");
+  for (uint64_t round = 0; round < ROUNDS && !failed; round++) {
+    int polls = round % 3 == 0 ? INT_MAX : (int)(round / 3);
+    if (t->rank == sender) failed = send_slot(t, receiver, round, other);
+    if (t->rank != receiver || failed) continue;
+    failed = receive_cancelled(t, sender, round, polls, posted, other);
+  }
+  free(posted);
+  free(other);
+  return failed;
 }
 
 /* A receiver with a smaller buffer gets the beginning of a message, and the next message complete.

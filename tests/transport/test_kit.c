@@ -21,12 +21,14 @@ typedef enum fault {
   FAULT_REPEATS_A_SIGNAL,
   FAULT_CHANGES_A_SIGNAL,
   FAULT_WRONG_MAPPING,
+  FAULT_KEEPS_A_POST,
   FAULT_NULL_SLOT
 } fault_t;
 
 static const transport_ops_t *real;
 static fault_t fault;
-static int calls; /* number of calls of the faulty slot; the third one fails */
+static char *posted; /* by FAULT_KEEPS_A_POST */
+static int calls;    /* number of calls of the faulty slot; the third one fails */
 
 static bool fault_hits(fault_t which) {
   return fault == which && ++calls == 3;
@@ -49,12 +51,19 @@ static coll_status_t faulty_recv(transport_port_t *port, void *data, size_t capa
                                  transport_head_t *head, bool *done) {
   coll_status_t status = real->recv(port, data, capacity, head, done);
   if (!*done) return status;
+  if (posted != NULL) posted[0] ^= 1;
   if (fault_hits(FAULT_CHANGES_AN_IDENTITY)) head->call.count ^= UINT64_C(1) << 63;
   if (fault == FAULT_CHANGES_A_BYTE && head->bytes > 0 && capacity >= head->bytes) {
     ((char *)data)[head->bytes - 1] ^= 1;
   }
   if (fault == FAULT_HIDES_TRUNCATION && head->bytes > capacity) head->bytes = capacity;
   return status;
+}
+
+static coll_status_t faulty_recv_post(transport_port_t *port, void *data, size_t capacity,
+                                      transport_head_t *head, bool *done) {
+  if (fault == FAULT_KEEPS_A_POST) posted = data;
+  return real->recv_post(port, data, capacity, head, done);
 }
 
 static coll_status_t faulty_signal(transport_port_t *port, const flight_call_t *call, bool *done) {
@@ -91,6 +100,7 @@ static int run_case(int rank, int size, void *context) {
   faulty.port = faulty_port;
   faulty.send = faulty_send;
   faulty.recv = faulty_recv;
+  faulty.recv_post = faulty_recv_post;
   faulty.signal = faulty_signal;
   faulty.wait = faulty_wait;
   faulty.map = faulty_map;
@@ -110,6 +120,7 @@ static bool passes(transport_case_t body, fault_t which) {
       UINT64_C(1000000000) * (which == FAULT_NONE ? 30 : 1); /* what is lost is missed */
   fault = which;
   calls = 0;
+  posted = NULL;
   return harness_run_threads(1, 20000, run_case, &body, &result);
 }
 
@@ -126,6 +137,7 @@ Test(kit, detects_every_fault) {
       {"a changed byte", transport_case_sizes, FAULT_CHANGES_A_BYTE},
       {"hidden truncation", transport_case_truncation, FAULT_HIDES_TRUNCATION},
       {"a message sent although refused", transport_case_full, FAULT_SENDS_WHEN_FULL},
+      {"a cancelled receive that is written to", transport_case_posts, FAULT_KEEPS_A_POST},
       {"all channels are one", transport_case_channels, FAULT_HAS_ONE_CHANNEL},
       {"a lost signal", transport_case_counts, FAULT_LOSES_A_SIGNAL},
       {"a repeated signal", transport_case_counts, FAULT_REPEATS_A_SIGNAL},

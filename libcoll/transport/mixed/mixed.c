@@ -58,6 +58,17 @@ static coll_status_t mixed_recv(transport_port_t *port, void *data, size_t capac
   return ops_of(port)->recv(port, data, capacity, head, done);
 }
 
+static coll_status_t mixed_recv_post(transport_port_t *port, void *data, size_t capacity,
+                                     transport_head_t *head, bool *done) {
+  return ops_of(port)->recv_post(port, data, capacity, head, done);
+}
+
+static void mixed_cancel(transport_t *t) {
+  const mixed_t *m = mixed_of(t);
+  m->net->ops->cancel(m->net);
+  if (m->local != NULL) m->local->ops->cancel(m->local);
+}
+
 static coll_status_t mixed_peek(transport_port_t *port, const void **data, transport_head_t *head,
                                 bool *done) {
   return ops_of(port)->peek(port, data, head, done);
@@ -225,6 +236,8 @@ static const transport_ops_t mixed_ops = {
     .used_channel = mixed_used_channel,
     .send = mixed_send,
     .recv = mixed_recv,
+    .recv_post = mixed_recv_post,
+    .cancel = mixed_cancel,
     .peek = mixed_peek,
     .take = mixed_take,
     .mcast_send = transport_default_mcast_send,

@@ -43,14 +43,14 @@ typedef struct tcp_host {
   tcp_question_t question;
 } tcp_host_t;
 
-/* The memory of a caller for the next message of a channel. */
-typedef struct tcp_direct {
-  int channel;
-  char *data; /* [capacity] */
+/* A receive that was posted (ops.h: recv_post): the memory of a caller for the next message of a
+ * channel. */
+typedef struct tcp_post {
+  char *data; /* [capacity]; NULL: none is posted */
   size_t capacity;
   bool done;             /* a message has arrived there */
   transport_head_t head; /* its header */
-} tcp_direct_t;
+} tcp_post_t;
 
 typedef struct tcp_block tcp_block_t;
 enum { TCP_BLOCK_KINDS = 3 };
@@ -78,6 +78,7 @@ typedef struct tcp_fifo {
   size_t untold_bytes;           /* of those between taken and told */
   uint32_t signals_arrived, signals_taken, signals_told;
   tcp_message_t *oldest, *newest;        /* arrived and not taken */
+  tcp_post_t post;                       /* while there is no oldest */
   flight_call_t signals[TCP_SIGNALS];    /* likewise; signal n at [n % TCP_SIGNALS] */
   flight_call_t calls[TCP_P2P_MESSAGES]; /* of messages sent; message n at [n % limit] */
   uint32_t bytes[TCP_P2P_MESSAGES];      /* likewise */
@@ -120,7 +121,7 @@ typedef struct tcp_rail {
   tcp_frame_t frame;
   size_t frame_bytes;     /* of `frame` that have arrived */
   char *place;            /* of its payload; NULL: not chosen yet, or it has none */
-  tcp_message_t *payload; /* whose memory that is; NULL: `direct` */
+  tcp_message_t *payload; /* whose memory that is; NULL: that of the channel's post */
   size_t payload_bytes;   /* that have arrived */
 } tcp_rail_t;
 
@@ -140,7 +141,8 @@ struct tcp_peer {
   int error;           /* errno of the loss */
   transport_peer_state_t state; /* a peer that has left may still take what was sent to it */
   tcp_fifo_t *fifos[TRANSPORT_CHANNELS_MAX]; /* NULL: not used */
-  tcp_direct_t *direct; /* during a call that receives into the caller's memory, else NULL */
+  int long_posts;                            /* whose messages are read by a system call each */
+  bool pauses; /* a post is done: what follows stays in the socket until the next look */
 
   /* The order of frames, whichever rail they take (order.c). Counts are modulo 2^32. */
   uint32_t sent, acked;    /* numbered frames, and those that the peer has received */
@@ -190,6 +192,7 @@ struct tcp {
   bool is_complete;           /* it was created */
   bool is_leaving;            /* and is being destroyed */
 
+  int posts;                          /* receives that are posted */
   int unsent;                         /* rails for which something is stored */
   uint64_t arrivals, arrivals_at_arm; /* frames */
   bool netmod_is_due;                 /* as it said at arm */
@@ -257,13 +260,13 @@ bool tcp_end_unreachable(tcp_t *end, int rank, int rail, tcp_failure_t failure, 
 
 /* ---- rails.c: the connections of a pair. The lock is held. -----------------------------------*/
 
-/* Sends what was stored, and receives all that has arrived by any rail. COLL_ERROR_MEMORY. */
+/* Sends what was stored, and receives what has arrived by any rail: all, or until a post is done.
+ * COLL_ERROR_MEMORY. */
 coll_status_t tcp_rails_receive(tcp_peer_t *peer);
 
-/* The same, but if the next message of a channel, of which none has arrived, is complete and fits,
- * it arrives in the caller's memory; what comes behind it may be left in the socket. If it is
- * incomplete, that memory has been written to. */
-coll_status_t tcp_rails_receive_direct(tcp_peer_t *peer, tcp_direct_t *direct);
+/* The part of a channel's next message that has arrived where a receive was posted moves to memory
+ * of its own. */
+void tcp_rails_leave_post(tcp_peer_t *peer, int channel);
 
 /* Whether a socket has not accepted all that was to be sent. */
 bool tcp_rails_is_stored(const tcp_peer_t *peer);
@@ -288,9 +291,9 @@ void tcp_order_open(tcp_peer_t *peer);
 /* A rail is closed: what was sent by it and is not known to have arrived is to be sent again. */
 void tcp_order_forget(const tcp_rail_t *rail);
 
-/* The frame of a rail has arrived; is_direct: in the caller's memory. Takes over the payload.
+/* The frame of a rail has arrived; is_posted: where a receive was posted. Takes over the payload.
  * Statuses: those of tcp_fifo_accept. */
-coll_status_t tcp_order_accept(tcp_rail_t *rail, tcp_message_t *payload, bool is_direct);
+coll_status_t tcp_order_accept(tcp_rail_t *rail, tcp_message_t *payload, bool is_posted);
 
 /* Whether the frame of a rail is the next one. */
 bool tcp_order_is_next(const tcp_rail_t *rail);
@@ -336,12 +339,12 @@ void tcp_stream_flush(tcp_rail_t *rail);
  * slowly gets the latest state only. */
 void tcp_stream_publish(tcp_peer_t *peer);
 
-/* Receives all that has arrived, or if the peer's `direct` is set, until that has. A peer that
- * sends something else than frames is lost. COLL_ERROR_MEMORY. */
+/* Receives what has arrived: all, or until a post is done. A peer that sends something else than
+ * frames is lost. COLL_ERROR_MEMORY. */
 coll_status_t tcp_stream_receive(tcp_rail_t *rail);
 
-/* A message that has arrived in part leaves the memory of the caller. */
-coll_status_t tcp_stream_leave_caller(tcp_rail_t *rail);
+/* See tcp_rails_leave_post. */
+coll_status_t tcp_stream_leave_post(tcp_rail_t *rail, int channel);
 
 /* Closes the connection. */
 void tcp_stream_close(tcp_rail_t *rail);
@@ -363,9 +366,6 @@ coll_status_t tcp_route_send(tcp_peer_t *peer, const tcp_frame_t *frame, const v
 /* Receives what has arrived from a peer on the way that its messages take. COLL_ERROR_MEMORY, or a
  * failure of the netmod. */
 coll_status_t tcp_route_receive(tcp_peer_t *peer);
-
-/* The same, as tcp_rails_receive_direct where messages come by sockets. */
-coll_status_t tcp_route_receive_direct(tcp_peer_t *peer, tcp_direct_t *direct);
 
 /* Receives what has arrived on both ways. */
 coll_status_t tcp_route_receive_all(tcp_peer_t *peer);
@@ -400,9 +400,17 @@ coll_status_t tcp_fifo_signal(tcp_fifo_t *fifo, const flight_call_t *call, bool 
 coll_status_t tcp_fifo_oldest(tcp_fifo_t *fifo, tcp_message_t **message);
 coll_status_t tcp_fifo_take(tcp_fifo_t *fifo);
 
-/* Takes it into the caller's memory (ops.h: recv). */
+/* The slots of ops.h. */
+coll_status_t tcp_fifo_peek(tcp_fifo_t *fifo, const void **data, transport_head_t *head,
+                            bool *done);
 coll_status_t tcp_fifo_recv(tcp_fifo_t *fifo, void *data, size_t capacity, transport_head_t *head,
                             bool *done);
+coll_status_t tcp_fifo_recv_post(tcp_fifo_t *fifo, void *data, size_t capacity,
+                                 transport_head_t *head, bool *done);
+void tcp_fifo_cancel(tcp_fifo_t *fifo);
+
+/* Whether a message of the channel may arrive where a receive is posted. */
+bool tcp_fifo_has_post(const tcp_fifo_t *fifo, size_t bytes);
 
 /* The oldest signal that was not taken. */
 coll_status_t tcp_fifo_signaled(tcp_fifo_t *fifo, const flight_call_t **call);
@@ -415,8 +423,8 @@ coll_status_t tcp_fifo_credit(tcp_fifo_t *fifo);
  * the peer may send. */
 coll_status_t tcp_fifo_accept(tcp_peer_t *peer, const tcp_frame_t *frame, tcp_message_t *payload);
 
-/* Takes note of a message that has arrived in peer->direct. */
-coll_status_t tcp_fifo_accept_direct(tcp_peer_t *peer, const tcp_frame_t *frame);
+/* Takes note of a message that has arrived where a receive was posted. */
+coll_status_t tcp_fifo_accept_posted(tcp_peer_t *peer, const tcp_frame_t *frame);
 
 void tcp_fifo_free(tcp_fifo_t *fifo);
 

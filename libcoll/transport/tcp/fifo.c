@@ -102,6 +102,19 @@ coll_status_t tcp_fifo_oldest(tcp_fifo_t *fifo, tcp_message_t **message) {
   return COLL_OK;
 }
 
+coll_status_t tcp_fifo_peek(tcp_fifo_t *fifo, const void **data, transport_head_t *head,
+                            bool *done) {
+  const tcp_post_t *post = &fifo->post;
+  tcp_message_t *oldest;
+  COLL_TRY(tcp_fifo_oldest(fifo, &oldest));
+  *done = oldest != NULL || post->done;
+  if (!*done) return COLL_OK;
+  *data = post->done ? post->data : oldest->data;
+  *head =
+      post->done ? post->head : (transport_head_t){.call = oldest->call, .bytes = oldest->bytes};
+  return COLL_OK;
+}
+
 /* Grants room, if enough was taken or the peer waits for it. */
 static coll_status_t grant(tcp_fifo_t *fifo) {
   bool enough = fifo->taken - fifo->told >= fifo->limit / 4 ||
@@ -120,18 +133,58 @@ coll_status_t tcp_fifo_take(tcp_fifo_t *fifo) {
   return grant(fifo);
 }
 
-coll_status_t tcp_fifo_recv(tcp_fifo_t *fifo, void *data, size_t capacity, transport_head_t *head,
-                            bool *done) {
-  tcp_direct_t direct = {.channel = fifo->channel, .data = data, .capacity = capacity};
-  if (fifo->oldest == NULL) COLL_TRY(tcp_route_receive_direct(fifo->peer, &direct));
-  *head = direct.head;
-  *done = direct.done || fifo->oldest != NULL;
-  if (direct.done || !*done) return COLL_OK;
+static bool is_long(const tcp_post_t *post) {
+  return post->capacity >= TCP_INPUT_BYTES / 2;
+}
+
+static void begin_post(tcp_fifo_t *fifo, void *data, size_t capacity) {
+  fifo->post = (tcp_post_t){.data = data, .capacity = capacity};
+  fifo->peer->long_posts += is_long(&fifo->post);
+  fifo->peer->end->posts++;
+}
+
+static void end_post(tcp_fifo_t *fifo) {
+  fifo->peer->end->posts--;
+  fifo->peer->long_posts -= is_long(&fifo->post);
+  fifo->post = (tcp_post_t){.data = NULL};
+}
+
+void tcp_fifo_cancel(tcp_fifo_t *fifo) {
+  if (fifo->post.data == NULL) return;
+  if (!fifo->post.done) tcp_rails_leave_post(fifo->peer, fifo->channel);
+  end_post(fifo);
+}
+
+bool tcp_fifo_has_post(const tcp_fifo_t *fifo, size_t bytes) {
+  const tcp_post_t *post = &fifo->post;
+  return post->data != NULL && !post->done && bytes <= post->capacity && fifo->oldest == NULL;
+}
+
+coll_status_t tcp_fifo_recv_post(tcp_fifo_t *fifo, void *data, size_t capacity,
+                                 transport_head_t *head, bool *done) {
+  const tcp_post_t *post = &fifo->post;
+  if (post->data != data || post->capacity != capacity) {
+    tcp_fifo_cancel(fifo);
+    if (fifo->oldest == NULL && data != NULL) begin_post(fifo, data, capacity);
+  }
+  if (fifo->oldest == NULL && !post->done) COLL_TRY(tcp_route_receive(fifo->peer));
+  bool is_there = post->done;
+  *head = post->head;
+  *done = is_there || fifo->oldest != NULL;
+  if (*done && post->data != NULL) end_post(fifo);
+  if (is_there || !*done) return COLL_OK;
   const tcp_message_t *message = fifo->oldest;
   *head = (transport_head_t){.call = message->call, .bytes = message->bytes};
   size_t bytes = message->bytes < capacity ? message->bytes : capacity;
   if (bytes > 0) memcpy(data, message->data, bytes);
   return tcp_fifo_take(fifo);
+}
+
+coll_status_t tcp_fifo_recv(tcp_fifo_t *fifo, void *data, size_t capacity, transport_head_t *head,
+                            bool *done) {
+  coll_status_t status = tcp_fifo_recv_post(fifo, data, capacity, head, done);
+  tcp_fifo_cancel(fifo);
+  return status;
 }
 
 coll_status_t tcp_fifo_signaled(tcp_fifo_t *fifo, const flight_call_t **call) {
@@ -172,8 +225,11 @@ static coll_status_t accept_message(tcp_fifo_t *fifo, tcp_message_t *message) {
   return COLL_OK;
 }
 
-coll_status_t tcp_fifo_accept_direct(tcp_peer_t *peer, const tcp_frame_t *frame) {
+coll_status_t tcp_fifo_accept_posted(tcp_peer_t *peer, const tcp_frame_t *frame) {
   tcp_fifo_t *fifo = peer->fifos[frame->channel];
+  fifo->post.done = true;
+  fifo->post.head = (transport_head_t){.call = frame->call, .bytes = frame->bytes};
+  peer->pauses = true;
   COLL_TRY(accept_counts(fifo, frame));
   if (fifo->arrived - fifo->taken >= fifo->limit) return COLL_ERROR_INVALID;
   fifo->used = true;

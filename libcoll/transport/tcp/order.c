@@ -205,13 +205,7 @@ bool tcp_order_is_next(const tcp_rail_t *rail) {
   return rail->frame.number == rail->peer->received;
 }
 
-static coll_status_t accept_for_caller(tcp_peer_t *peer, const tcp_frame_t *frame) {
-  peer->direct->done = true;
-  peer->direct->head = (transport_head_t){.call = frame->call, .bytes = frame->bytes};
-  return tcp_fifo_accept_direct(peer, frame);
-}
-
-coll_status_t tcp_order_accept(tcp_rail_t *rail, tcp_message_t *payload, bool is_direct) {
+coll_status_t tcp_order_accept(tcp_rail_t *rail, tcp_message_t *payload, bool is_posted) {
   tcp_peer_t *peer = rail->peer;
   const tcp_frame_t *frame = &rail->frame;
   coll_status_t status = accept_received(peer, frame->received);
@@ -224,7 +218,7 @@ coll_status_t tcp_order_accept(tcp_rail_t *rail, tcp_message_t *payload, bool is
   if (!is_next) return keep_ahead(peer, frame, payload);
   if (!is_numbered(frame)) return tcp_fifo_accept(peer, frame, payload);
   note_received(peer, frame);
-  COLL_TRY(is_direct ? accept_for_caller(peer, frame) : tcp_fifo_accept(peer, frame, payload));
+  COLL_TRY(is_posted ? tcp_fifo_accept_posted(peer, frame) : tcp_fifo_accept(peer, frame, payload));
   COLL_TRY(accept_ahead(peer));
   return tell_received(peer);
 }

@@ -5,10 +5,6 @@
  */
 #include "transport/tcp/end.h"
 
-/* Polls, a few µs, for the rest of a message that has begun to arrive in the caller's memory: where
- * it is not far behind, the message need not be moved to memory of its own and back. */
-#define REST_POLLS 16
-
 static void flush_all(tcp_t *end) {
   size_t count = (size_t)end->transport.size * (size_t)end->rail_count;
   for (size_t i = 0; end->unsent > 0 && i < count; i++) tcp_stream_flush(&end->rails[i]);
@@ -17,33 +13,19 @@ static void flush_all(tcp_t *end) {
 coll_status_t tcp_rails_receive(tcp_peer_t *peer) {
   coll_status_t status = COLL_OK;
   flush_all(peer->end);
-  for (int i = 0; i < peer->rail_count && status == COLL_OK; i++) {
-    if (peer->direct != NULL && peer->direct->done) break;
+  peer->pauses = false;
+  for (int i = 0; i < peer->rail_count && status == COLL_OK && !peer->pauses; i++) {
     status = tcp_stream_receive(&peer->rails[i]);
   }
   return status;
 }
 
-/* Whether a message has begun to arrive in the caller's memory. */
-static bool has_begun(const tcp_peer_t *peer) {
-  for (int i = 0; i < peer->rail_count; i++) {
-    if (peer->rails[i].place != NULL && peer->rails[i].payload == NULL) return true;
+void tcp_rails_leave_post(tcp_peer_t *peer, int channel) {
+  coll_status_t status = COLL_OK;
+  for (int i = 0; i < peer->rail_count && status == COLL_OK; i++) {
+    status = tcp_stream_leave_post(&peer->rails[i], channel);
   }
-  return false;
-}
-
-coll_status_t tcp_rails_receive_direct(tcp_peer_t *peer, tcp_direct_t *direct) {
-  peer->direct = direct;
-  coll_status_t status = tcp_rails_receive(peer), moved = COLL_OK;
-  for (int polls = 0; status == COLL_OK && polls < REST_POLLS && has_begun(peer); polls++) {
-    status = tcp_rails_receive(peer);
-  }
-  peer->direct = NULL;
-  for (int i = 0; i < peer->rail_count && moved == COLL_OK; i++) {
-    moved = tcp_stream_leave_caller(&peer->rails[i]);
-  }
-  if (moved != COLL_OK) tcp_rails_close(peer, TRANSPORT_PEER_LOST);
-  return status != COLL_OK ? status : moved;
+  if (status != COLL_OK) tcp_rails_close(peer, TRANSPORT_PEER_LOST);
 }
 
 bool tcp_rails_is_stored(const tcp_peer_t *peer) {

@@ -105,12 +105,6 @@ coll_status_t tcp_route_receive_all(tcp_peer_t *peer) {
   return finish_receiving(peer);
 }
 
-coll_status_t tcp_route_receive_direct(tcp_peer_t *peer, tcp_direct_t *direct) {
-  if (peer->comes_by_netmod && tcp_peer_is_open(peer)) return progress(peer->end);
-  COLL_TRY(tcp_rails_receive_direct(peer, direct));
-  return finish_receiving(peer);
-}
-
 coll_status_t tcp_route_receive(tcp_peer_t *peer) {
   if (peer->comes_by_netmod && tcp_peer_is_open(peer)) return progress(peer->end);
   return tcp_route_receive_all(peer);

@@ -210,14 +210,11 @@ bool tcp_stream_is_frame(const tcp_peer_t *peer, const tcp_frame_t *frame) {
   }
 }
 
-/* The first message of the channel that a caller waits for arrives in the caller's memory. */
-static bool is_for_caller(const tcp_rail_t *rail) {
-  const tcp_peer_t *peer = rail->peer;
-  const tcp_direct_t *direct = peer->direct;
+static bool is_posted(const tcp_rail_t *rail) {
   const tcp_frame_t *frame = &rail->frame;
-  return direct != NULL && direct->data != NULL && !direct->done && frame->kind == TCP_MESSAGE &&
-         frame->channel == direct->channel && frame->bytes <= direct->capacity &&
-         tcp_order_is_next(rail) && peer->fifos[frame->channel]->oldest == NULL;
+  const tcp_fifo_t *fifo = rail->peer->fifos[frame->channel];
+  return frame->kind == TCP_MESSAGE && fifo != NULL && tcp_fifo_has_post(fifo, frame->bytes) &&
+         tcp_order_is_next(rail);
 }
 
 static size_t payload_bytes(size_t bytes) {
@@ -243,14 +240,14 @@ static coll_status_t create_payload(tcp_rail_t *rail) {
 
 /* Called when the first byte of the payload is there, so that a caller may come before it. */
 static coll_status_t choose_place(tcp_rail_t *rail) {
-  if (!is_for_caller(rail)) return create_payload(rail);
-  rail->place = rail->peer->direct->data;
+  if (!is_posted(rail)) return create_payload(rail);
+  rail->place = rail->peer->fifos[rail->frame.channel]->post.data;
   return COLL_OK;
 }
 
-coll_status_t tcp_stream_leave_caller(tcp_rail_t *rail) {
+coll_status_t tcp_stream_leave_post(tcp_rail_t *rail, int channel) {
   const char *from = rail->place;
-  if (from == NULL || rail->payload != NULL) return COLL_OK;
+  if (from == NULL || rail->payload != NULL || rail->frame.channel != channel) return COLL_OK;
   COLL_TRY(create_payload(rail));
   memcpy(rail->place, from, rail->payload_bytes);
   return COLL_OK;
@@ -262,12 +259,12 @@ static coll_status_t accept_frame(tcp_rail_t *rail) {
   if (rail->frame_bytes < sizeof *frame || rail->payload_bytes < frame->bytes) return COLL_OK;
   if (frame->kind == TCP_MESSAGE && frame->bytes == 0) COLL_TRY(choose_place(rail));
   tcp_message_t *payload = rail->payload;
-  bool is_direct = rail->place != NULL && payload == NULL;
+  bool arrived_in_post = rail->place != NULL && payload == NULL;
   rail->payload = NULL;
   rail->place = NULL;
   rail->frame_bytes = rail->payload_bytes = 0;
   tcp_stream_note_arrival(rail->peer->end);
-  return tcp_order_accept(rail, payload, is_direct);
+  return tcp_order_accept(rail, payload, arrived_in_post);
 }
 
 static size_t copy_some(void *to, size_t have, size_t want, const char *from, size_t bytes) {
@@ -309,11 +306,8 @@ static coll_status_t parse(tcp_rail_t *rail, size_t direct, size_t bytes) {
 /* Behind a payload, and where a long message is expected, only a header is read, whose payload then
  * arrives at its place. */
 static size_t input_bytes_of(const tcp_rail_t *rail, size_t rest) {
-  const tcp_direct_t *direct = rail->peer->direct;
-  bool is_long = direct != NULL && direct->capacity >= TCP_INPUT_BYTES / 2;
-  return rest > 0  ? sizeof rail->frame
-         : is_long ? sizeof rail->frame - rail->frame_bytes
-                   : TCP_INPUT_BYTES;
+  if (rest > 0) return sizeof rail->frame;
+  return rail->peer->long_posts > 0 ? sizeof rail->frame - rail->frame_bytes : TCP_INPUT_BYTES;
 }
 
 /* Reads once. *drained: nothing more has arrived. */
@@ -340,11 +334,10 @@ static coll_status_t receive_some(tcp_rail_t *rail, bool *drained) {
 }
 
 coll_status_t tcp_stream_receive(tcp_rail_t *rail) {
-  const tcp_peer_t *peer = rail->peer;
   bool drained = false;
-  while (rail->fd >= 0 && !drained) {
+  rail->peer->pauses = false;
+  while (rail->fd >= 0 && !drained && !rail->peer->pauses) {
     coll_status_t status = receive_some(rail, &drained);
-    if (peer->direct != NULL && peer->direct->done) drained = true;
     if (status == COLL_OK) continue;
     tcp_rails_close(rail->peer, TRANSPORT_PEER_LOST); /* what follows cannot be understood */
     if (status != COLL_ERROR_INVALID) return status;

@@ -63,15 +63,8 @@ static coll_status_t tcp_send(transport_port_t *port, const void *data,
 
 static coll_status_t tcp_peek(transport_port_t *port, const void **data, transport_head_t *head,
                               bool *done) {
-  tcp_message_t *message = NULL;
   tcp_t *end = lock(port->transport);
-  coll_status_t status = tcp_fifo_oldest(tcp_fifo_of(port), &message);
-  *done = message != NULL;
-  if (*done) {
-    *data = message->data;
-    *head = (transport_head_t){.call = message->call, .bytes = message->bytes};
-  }
-  return unlock(end, status);
+  return unlock(end, tcp_fifo_peek(tcp_fifo_of(port), data, head, done));
 }
 
 static coll_status_t tcp_take(transport_port_t *port) {
@@ -83,6 +76,23 @@ static coll_status_t tcp_recv(transport_port_t *port, void *data, size_t capacit
                               transport_head_t *head, bool *done) {
   tcp_t *end = lock(port->transport);
   return unlock(end, tcp_fifo_recv(tcp_fifo_of(port), data, capacity, head, done));
+}
+
+static coll_status_t tcp_recv_post(transport_port_t *port, void *data, size_t capacity,
+                                   transport_head_t *head, bool *done) {
+  tcp_t *end = lock(port->transport);
+  return unlock(end, tcp_fifo_recv_post(tcp_fifo_of(port), data, capacity, head, done));
+}
+
+static void tcp_cancel(transport_t *t) {
+  tcp_t *end = lock(t);
+  for (int rank = 0; rank < t->size && end->posts > 0; rank++) {
+    tcp_fifo_t *const *fifos = end->peers[rank].fifos;
+    for (int channel = 0; channel < TRANSPORT_CHANNELS_MAX; channel++) {
+      if (fifos[channel] != NULL) tcp_fifo_cancel(fifos[channel]);
+    }
+  }
+  unlock(end, COLL_OK);
 }
 
 static coll_status_t tcp_signal(transport_port_t *port, const flight_call_t *call, bool *done) {
@@ -341,6 +351,8 @@ const transport_ops_t tcp_ops = {
     .used_channel = tcp_used_channel,
     .send = tcp_send,
     .recv = tcp_recv,
+    .recv_post = tcp_recv_post,
+    .cancel = tcp_cancel,
     .peek = tcp_peek,
     .take = tcp_take,
     .mcast_send = transport_default_mcast_send,
