@@ -114,6 +114,12 @@ static coll_status_t connect_shm(shm_mesh_t *mesh, const transport_group_t *grou
   return transport_shm_create(mesh, group->one_process, group->deadline_ns, t);
 }
 
+static bool any_netmod(const transport_group_t *group) {
+  bool any = false;
+  for (int rank = 0; rank < group->size; rank++) any = any || group->names[rank].netmod != 0;
+  return any;
+}
+
 /* What the peers' names say: how they listen, and whether they have this rank's netmod. */
 typedef struct net_names {
   tcp_name_t *tcp;
@@ -145,7 +151,8 @@ static coll_status_t connect_net(transport_listener_t *listener, const transport
                                .deadline_ns = group->deadline_ns,
                                .watch = group->watch,
                                .netmod = listener->netmod,
-                               .has_netmod = names.has_netmod};
+                               .has_netmod = names.has_netmod,
+                               .any_netmod = any_netmod(group)};
     listener->netmod = NULL; /* is taken over */
     status = transport_tcp_create(&listener->tcp, &ranks, t);
   } else {
@@ -174,7 +181,7 @@ static int find_local(const transport_group_t *group, int rank, int number_of[],
 /* What every part of every rank has room for. */
 static void find_room(const transport_group_t *group, int number_of[], transport_name_t names[],
                       transport_mixed_parts_t *parts) {
-  transport_tcp_room(&parts->slot_bytes, &parts->scratch_bytes);
+  transport_tcp_room(any_netmod(group), &parts->slot_bytes, &parts->scratch_bytes);
   for (int rank = 0; rank < group->size; rank++) {
     size_t slot_bytes, scratch_bytes;
     int count = find_local(group, rank, number_of, names);

@@ -74,7 +74,7 @@ typedef struct packet_netmod {
   socklen_t name_bytes;
   int listener, timer;
   unsigned delay_us, seed;
-  char *buffer; /* [TCP_SLOT_BYTES] */
+  char *buffer; /* [TCP_NETMOD_SLOT_BYTES] */
 } packet_netmod_t;
 
 static _Atomic uint64_t frames;
@@ -338,7 +338,7 @@ static bool packet_is_unsent(const tcp_netmod_t *netmod, int peer) {
 /* Queues a packet. *drained: there is no other. */
 static coll_status_t receive_one(packet_netmod_t *self, link_t *link, bool *drained) {
   packet_head_t head;
-  struct iovec parts[] = {{&head, sizeof head}, {self->buffer, TCP_SLOT_BYTES}};
+  struct iovec parts[] = {{&head, sizeof head}, {self->buffer, TCP_NETMOD_SLOT_BYTES}};
   struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
   packet_t *packet = NULL;
   ssize_t got = recvmsg(link->in, &message, MSG_DONTWAIT);
@@ -470,7 +470,7 @@ coll_status_t packet_netmod_open(unsigned delay_us, tcp_netmod_t **netmod) {
   self->netmod.ops = &packet_ops;
   self->delay_us = delay_us;
   self->seed = atomic_fetch_add(&count, 1) + (unsigned)getpid();
-  coll_status_t status = base_alloc(1, TCP_SLOT_BYTES, "a packet", (void **)&self->buffer);
+  coll_status_t status = base_alloc(1, TCP_NETMOD_SLOT_BYTES, "a packet", (void **)&self->buffer);
   if (status == COLL_OK && !open_sockets(self)) {
     status = base_fail_errno(COLL_ERROR_SYSTEM, "no sockets for a netmod");
   }

@@ -19,14 +19,14 @@ enum { HOSTS = 2, DELAY_US = 100 };
 /* ---- ranks that are threads -----------------------------------------------------------------*/
 
 static coll_status_t make_end(int rank, int size, int hosts, transport_t *local, transport_t *net,
-                              transport_t **end) {
+                              bool any_netmod, transport_t **end) {
   int local_of[HARNESS_RANKS_MAX];
   transport_mixed_parts_t parts = {.local = local, .net = net, .local_of = local_of};
   size_t slot_bytes = SIZE_MAX, scratch_bytes = SIZE_MAX;
   for (int peer = 0; peer < size; peer++) {
     local_of[peer] = peer % hosts == rank % hosts ? peer / hosts : -1;
   }
-  transport_tcp_room(&parts.slot_bytes, &parts.scratch_bytes);
+  transport_tcp_room(any_netmod, &parts.slot_bytes, &parts.scratch_bytes);
   for (int host = 0; host < hosts; host++) {
     int count = (size - host + hosts - 1) / hosts;
     if (count > 1) transport_shm_room(count, &slot_bytes, &scratch_bytes);
@@ -46,7 +46,7 @@ static coll_status_t make(int size, int hosts, tcp_netmod_t *const netmods[], tr
     if (count > 1) COLL_TRY(transport_shm_create_local(count, locals));
     for (int i = 0; i < count; i++) {
       int rank = host + i * hosts;
-      COLL_TRY(make_end(rank, size, hosts, locals[i], nets[rank], &ends[rank]));
+      COLL_TRY(make_end(rank, size, hosts, locals[i], nets[rank], netmods != NULL, &ends[rank]));
     }
   }
   return COLL_OK;

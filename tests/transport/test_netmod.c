@@ -36,6 +36,7 @@ static coll_status_t join_as(int rank, int size, void *board, unsigned delay_us,
   harness_barrier();
   const base_secret_t secret = {.bytes = {47, 11}};
   const tcp_group_t group = {.rank = rank,
+                             .any_netmod = true,
                              .size = size,
                              .names = names,
                              .session = 4711,

@@ -29,6 +29,7 @@ static coll_status_t join(int rank, int size, void *board, transport_t **end) {
   harness_barrier();
   const base_secret_t secret = {.bytes = {47, 11}};
   const tcp_group_t group = {.rank = rank,
+                             .any_netmod = true,
                              .size = size,
                              .names = names,
                              .session = 4711,

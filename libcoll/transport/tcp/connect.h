@@ -65,6 +65,7 @@ typedef struct tcp_group {
   const transport_watch_t *watch; /* NULL: none */
   struct tcp_netmod *netmod;      /* of this rank; NULL: none */
   const bool *has_netmod;         /* [size]: the rank has the same; unused without one */
+  bool any_netmod;                /* some rank has one */
 } tcp_group_t;
 
 #endif

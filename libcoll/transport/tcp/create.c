@@ -48,12 +48,13 @@ static coll_status_t allocate(tcp_t *end, size_t size, size_t rails) {
 }
 
 /* An end without connections, with so many rails at most. */
-static coll_status_t end_create(int rank, int size, int rails, uint64_t communicator, tcp_t **end) {
+static coll_status_t end_create(int rank, int size, int rails, uint64_t communicator,
+                                bool any_netmod, tcp_t **end) {
   tcp_t *made = NULL;
   COLL_TRY(base_alloc(1, sizeof *made, "a TCP transport", (void **)&made));
   made->transport = (transport_t){.ops = &tcp_ops,
                                   .rank = rank,
-                                  .slot_bytes = TCP_SLOT_BYTES,
+                                  .slot_bytes = any_netmod ? TCP_NETMOD_SLOT_BYTES : TCP_SLOT_BYTES,
                                   .peeks = true,
                                   .recvs_direct = true,
                                   .delays = true,
@@ -203,8 +204,8 @@ static coll_status_t connect_first(tcp_t *end, tcp_listener_t *listener, const t
 coll_status_t transport_tcp_create(tcp_listener_t *listener, const tcp_group_t *group,
                                    transport_t **t) {
   tcp_t *end = NULL;
-  coll_status_t status =
-      end_create(group->rank, group->size, group->names[group->rank].rails, group->session, &end);
+  coll_status_t status = end_create(group->rank, group->size, group->names[group->rank].rails,
+                                    group->session, group->any_netmod, &end);
   if (status == COLL_OK) {
     status = attach(end, group->netmod, group->has_netmod);
   } else if (group->netmod != NULL) {
@@ -271,7 +272,7 @@ static coll_status_t connect_pairs(int size, transport_t *const ends[]) {
 static coll_status_t create_one_of(int rank, int size, uint64_t communicator,
                                    tcp_netmod_t *const netmods[], transport_t **t) {
   tcp_t *end = NULL;
-  coll_status_t status = end_create(rank, size, 1, communicator, &end);
+  coll_status_t status = end_create(rank, size, 1, communicator, netmods != NULL, &end);
   *t = status == COLL_OK ? &end->transport : NULL;
   if (netmods == NULL) return status;
   if (status == COLL_OK) return attach(end, netmods[rank], NULL);

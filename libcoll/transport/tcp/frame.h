@@ -44,7 +44,10 @@ typedef struct tcp_frame {
 
 _Static_assert(sizeof(tcp_frame_t) == 40, "its layout is the same on all hosts");
 
-#define TCP_SLOT_BYTES 65536
+/* Longest message by sockets, where a call of the kernel costs as much as some 10 KiB do; and by a
+ * netmod, which has memory for many. */
+#define TCP_SLOT_BYTES 262144
+#define TCP_NETMOD_SLOT_BYTES 65536
 /* A receiver tells what it has taken after so many bytes. */
 #define TCP_UNTOLD_BYTES TRANSPORT_P2P_BYTES
 /* A sender whose socket is behind sends no more than this on a channel: what coll.h promises, with

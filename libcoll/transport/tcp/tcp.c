@@ -388,8 +388,8 @@ const transport_ops_t tcp_ops = {
     .destroy = tcp_destroy,
 };
 
-void transport_tcp_room(size_t *slot_bytes, size_t *scratch_bytes) {
-  *slot_bytes = TCP_SLOT_BYTES;
+void transport_tcp_room(bool any_netmod, size_t *slot_bytes, size_t *scratch_bytes) {
+  *slot_bytes = any_netmod ? TCP_NETMOD_SLOT_BYTES : TCP_SLOT_BYTES;
   *scratch_bytes = TCP_SCRATCH_BYTES;
 }
 

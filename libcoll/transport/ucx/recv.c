@@ -69,7 +69,7 @@ static ucx_link_t *find_link(ucx_netmod_t *self, const ucx_header_t *header, siz
   ucx_link_t *link = &self->links[header->from];
   if (link->closed) return NULL;
   bool is_next = header->number - link->arrived < UINT32_MAX / 2;
-  if (is_next && header->frame.bytes == bytes && bytes <= TCP_SLOT_BYTES) return link;
+  if (is_next && header->frame.bytes == bytes && bytes <= TCP_NETMOD_SLOT_BYTES) return link;
   ucx_link_fail(link, UCS_ERR_INVALID_PARAM);
   return NULL;
 }

@@ -9,7 +9,7 @@
 static const struct {
   size_t payload_bytes;
   int count;
-} kinds[VERBS_BUFFER_KINDS] = {{512, 64}, {4096, 32}, {TCP_SLOT_BYTES, 8}};
+} kinds[VERBS_BUFFER_KINDS] = {{512, 64}, {4096, 32}, {TCP_NETMOD_SLOT_BYTES, 8}};
 
 static size_t stride_of(int kind) {
   size_t bytes = sizeof(verbs_buffer_t) + sizeof(tcp_frame_t) + kinds[kind].payload_bytes;

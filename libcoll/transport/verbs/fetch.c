@@ -118,10 +118,11 @@ static coll_status_t ask_into_dst(verbs_t *verbs, verbs_fetch_t *fetch, int qp) 
 
 /* One part at a time. */
 static coll_status_t ask_into_buffer(verbs_t *verbs, verbs_fetch_t *fetch) {
-  if (fetch->buffer == NULL) COLL_TRY(verbs_buffer_take(verbs, TCP_SLOT_BYTES, &fetch->buffer));
+  if (fetch->buffer == NULL)
+    COLL_TRY(verbs_buffer_take(verbs, TCP_NETMOD_SLOT_BYTES, &fetch->buffer));
   if (fetch->buffer == NULL) return COLL_OK; /* all are in flight */
   struct ibv_sge part = {.addr = (uintptr_t)fetch->buffer->data,
-                         .length = next_part(fetch, TCP_SLOT_BYTES),
+                         .length = next_part(fetch, TCP_NETMOD_SLOT_BYTES),
                          .lkey = fetch->buffer->lkey};
   return ask(verbs, fetch, 0, &part);
 }

@@ -6,11 +6,12 @@
 /* Two parts: the frame, and the payload behind the head of its message. */
 static bool post(verbs_t *verbs, int buffer) {
   char *at = verbs->memory + (size_t)buffer * VERBS_BUFFER_BYTES;
-  struct ibv_sge parts[] = {
-      {.addr = (uintptr_t)(at + VERBS_FRAME_AT),
-       .length = sizeof(tcp_frame_t),
-       .lkey = verbs->mr->lkey},
-      {.addr = (uintptr_t)(at + VERBS_DATA_AT), .length = TCP_SLOT_BYTES, .lkey = verbs->mr->lkey}};
+  struct ibv_sge parts[] = {{.addr = (uintptr_t)(at + VERBS_FRAME_AT),
+                             .length = sizeof(tcp_frame_t),
+                             .lkey = verbs->mr->lkey},
+                            {.addr = (uintptr_t)(at + VERBS_DATA_AT),
+                             .length = TCP_NETMOD_SLOT_BYTES,
+                             .lkey = verbs->mr->lkey}};
   struct ibv_recv_wr *failed,
       wr = {.wr_id = VERBS_RECEIVED | (unsigned)buffer, .sg_list = parts, .num_sge = 2};
   bool accepted = ibv_post_srq_recv(verbs->srq, &wr, &failed) == 0;
