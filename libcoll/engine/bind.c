@@ -129,6 +129,7 @@ static size_t traffic_of(const engine_bound_t *bound, const engine_action_t *act
   size_t bytes = 0;
   switch (action->kind) {
     case ENGINE_SEND:
+    case ENGINE_SEND_LENT:
     case ENGINE_MCAST_SEND:
     case ENGINE_SEND_LARGE:
     case ENGINE_SEND_PIECES:

@@ -27,7 +27,8 @@ typedef enum engine_action_kind {
   ENGINE_PULL_COPY,   /* from a peer's INPUT or OUTPUT (pull.h) */
   ENGINE_PULL_REDUCE, /* with operands in peers' INPUT or OUTPUT */
   ENGINE_SEND,        /* one contiguous piece, whose size every call of the shape knows */
-  ENGINE_MCAST_SEND,  /* the same, to all peers: a row of a multicast plan */
+  ENGINE_SEND_LENT,   /* the same, of memory that stays as it is until the end of the call */
+  ENGINE_MCAST_SEND,  /* a send to all peers: a row of a multicast plan */
   ENGINE_SEND_LARGE,  /* its address, or a part of it (large.h) */
   ENGINE_AWAIT_READ,  /* for the peer to have read the large message of this rank */
   ENGINE_OFFER,       /* where the peer may store its large message (put.h) */
@@ -88,6 +89,7 @@ typedef struct engine_action {
   uint32_t senders;    /* ENGINE_RECV_REDUCE: index of the first sender whose message it reads */
   uint16_t sender_count;
   bool multicast;    /* its message is a multicast message */
+  bool is_lent;      /* the memory of its message stays as it is until the end of the call */
   uint32_t step;     /* index of the lane's step that it begins with */
   uint32_t phase;    /* how many times its lane has to wait up to this action; adjacent waits count
                         once */

@@ -30,6 +30,20 @@ static bool is_large(const engine_binder_t *b, const engine_action_t *action) {
          engine_bytes_may_be_large(plan, engine_large_bytes(call, action));
 }
 
+#define LENT_BYTES_MIN 16384 /* shorter messages are as well copied */
+
+/* Whether the transport may read the message's memory again until the end of the call. */
+static bool may_be_lent(const engine_binder_t *b, const engine_action_t *action) {
+  const transport_port_t *port = action->peer.port;
+  const plan_span_t *span = &b->lane->steps[b->step].send.src;
+  if (action->operand_count != 1 || action->multicast || action->bytes < LENT_BYTES_MIN) {
+    return false;
+  }
+  if (port == NULL || !port->transport->borrows) return false;
+  int lane = (int)(b->lane - b->program->lanes);
+  return plan_stays(b->layout.plan, b->program, lane, b->step, span);
+}
+
 /* The kind of send or receive, once its pieces are known. */
 static engine_action_kind_t message_kind(const engine_binder_t *b, const engine_action_t *action) {
   if (is_large(b, action)) {
@@ -37,7 +51,8 @@ static engine_action_kind_t message_kind(const engine_binder_t *b, const engine_
   }
   bool plain = action->operand_count == 1 && !engine_call_is_by_pair(b->layout.call);
   if (action->kind == ENGINE_SEND) {
-    return !plain ? ENGINE_SEND_PIECES : action->multicast ? ENGINE_MCAST_SEND : ENGINE_SEND;
+    if (!plain) return ENGINE_SEND_PIECES;
+    return action->multicast ? ENGINE_MCAST_SEND : action->is_lent ? ENGINE_SEND_LENT : ENGINE_SEND;
   }
   if (action->multicast) return ENGINE_MCAST_RECV;
   if (action->operand_count != 1) return ENGINE_RECV_PIECES;
@@ -88,6 +103,7 @@ static coll_status_t bind_message(engine_binder_t *b, engine_action_kind_t kind,
   bool checked = call->count_per_pair ? layout->pass.first == 0 : call->count == 0;
   if (action.bytes == 0 && !checked) return COLL_OK;
   if (kind == ENGINE_RECV) action.nontemporal_hint = message_hint_of(b, span, action.bytes);
+  action.is_lent = kind == ENGINE_SEND && may_be_lent(b, &action);
   action.kind = message_kind(b, &action);
   if (action.kind == ENGINE_SEND_LARGE && engine_put_applies(b->world, layout->plan, &action)) {
     engine_action_t put = action;

@@ -57,6 +57,7 @@ BASE_INLINE coll_status_t engine_lane_act(engine_run_t *run, const engine_action
     case ENGINE_PULL_COPY: return engine_pull_copy(run, action, done);
     case ENGINE_PULL_REDUCE: return engine_pull_reduce(run, action, done);
     case ENGINE_SEND: return engine_message_send(run, action, done);
+    case ENGINE_SEND_LENT: return engine_message_send_lent(run, action, done);
     case ENGINE_MCAST_SEND: return engine_message_mcast_send(run, action, done);
     case ENGINE_SEND_LARGE: return engine_large_send(run, action, done);
     case ENGINE_AWAIT_READ: return engine_large_await(run, action, done);

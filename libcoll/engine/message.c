@@ -44,19 +44,24 @@ BASE_APART static coll_status_t unpack(const engine_run_t *run, const engine_act
   return COLL_OK;
 }
 
-static coll_status_t send_from(const engine_action_t *action, const char *data, flight_call_t id,
-                               bool *done) {
+static coll_status_t send_from(const engine_run_t *run, const engine_action_t *action,
+                               const char *data, bool *done) {
   const engine_peer_t *peer = &action->peer;
   const transport_ops_t *ops = peer->route->ops;
-  const transport_head_t head = {.call = id, .bytes = action->bytes};
+  const transport_head_t head = {.call = engine_message_id(run->call, action),
+                                 .bytes = action->bytes};
   if (action->multicast) return ops->mcast_send(peer->route, data, &head, done);
+  if (action->is_lent) {
+    run->world->lends = true;
+    return ops->send_lent(peer->port, data, &head, done);
+  }
   return ops->send(peer->port, data, &head, done);
 }
 
 coll_status_t engine_message_send_pieces(const engine_run_t *run, const engine_action_t *action,
                                          bool *done) {
   if (action->operand_count > 1) COLL_TRY(pack(run, action));
-  return send_from(action, data_of(run, action), engine_message_id(run->call, action), done);
+  return send_from(run, action, data_of(run, action), done);
 }
 
 coll_status_t engine_message_check_id(const engine_run_t *run, const engine_action_t *action,

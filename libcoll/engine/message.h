@@ -43,6 +43,15 @@ BASE_INLINE coll_status_t engine_message_send(const engine_run_t *run,
   return peer->route->ops->send(peer->port, engine_address(run, action->operands), &head, done);
 }
 
+BASE_INLINE coll_status_t engine_message_send_lent(const engine_run_t *run,
+                                                   const engine_action_t *action, bool *done) {
+  const engine_peer_t *peer = &action->peer;
+  const transport_head_t head = {.call = run->call->id, .bytes = action->bytes};
+  run->world->lends = true;
+  return peer->route->ops->send_lent(peer->port, engine_address(run, action->operands), &head,
+                                     done);
+}
+
 BASE_INLINE coll_status_t engine_message_mcast_send(const engine_run_t *run,
                                                     const engine_action_t *action, bool *done) {
   transport_t *route = action->peer.route;

@@ -61,13 +61,19 @@ BASE_INLINE void start_lanes(engine_run_t *run) {
   }
 }
 
+static bool lends(const engine_bound_t *bound) {
+  bool any = false;
+  for (size_t i = 0; i < bound->action_count; i++) any = any || bound->actions[i].is_lent;
+  return any;
+}
+
 /* Whether the call has none of what engine_run_restart does not handle: several lanes, several
- * passes, peers' user buffers, uneven blocks, large messages. */
+ * passes, peers' user buffers, uneven blocks, large messages, memory that is lent. */
 static bool is_restartable(const engine_run_t *run) {
   const plan_t *plan = run->bound.plan;
   return plan->lanes == 1 && !plan_reach_exchanges(plan->reach) &&
          run->pass.count == run->call->count && !engine_call_is_uneven(run->call) &&
-         !engine_call_may_be_large(run->call, plan);
+         !engine_call_may_be_large(run->call, plan) && !lends(&run->bound);
 }
 
 static coll_status_t enter_pass(engine_run_t *run) {
@@ -182,13 +188,21 @@ coll_status_t engine_run_advance(engine_run_t *run, bool *moved, bool *done) {
   return status;
 }
 
+void engine_world_return_lent(engine_world_t *world) {
+  for (int peer = 0; peer < world->size; peer++) {
+    transport_t *route = world->routes[peer];
+    if (peer == 0 || route != world->routes[peer - 1]) route->ops->release(route);
+  }
+  world->lends = false;
+}
+
 void engine_run_stop(engine_run_t *run) {
-  transport_t *stopped = NULL;
+  const engine_world_t *world = run->world;
   engine_large_stop(run);
-  for (int peer = 0; peer < run->world->size; peer++) {
-    transport_t *route = run->world->routes[peer];
-    if (route != stopped) route->ops->cancel(route);
-    stopped = route;
+  engine_world_return_lent(run->world);
+  for (int peer = 0; peer < world->size; peer++) {
+    transport_t *route = world->routes[peer];
+    if (peer == 0 || route != world->routes[peer - 1]) route->ops->cancel(route);
   }
 }
 

@@ -34,7 +34,8 @@ void engine_run_free(engine_run_t *run);
  * those of the transport. */
 coll_status_t engine_run_advance(engine_run_t *run, bool *moved, bool *done);
 
-/* A call has failed: no memory of it is read or written any more, by peers or transports. */
+/* A call has failed, and so has the communicator: no memory of its calls is read or written any
+ * more, by peers or transports. */
 void engine_run_stop(engine_run_t *run);
 
 /* Describes a blocked run. *progress increases with each pass and each wait, and is about the same

@@ -32,11 +32,20 @@ typedef struct engine_world {
   engine_view_t *views; /* [size]; SCRATCH of ranks of this host is always mapped; INPUT and OUTPUT
                            of peers are set by the address exchange of the current collective */
   char *packing;        /* buffer for messages of several pieces; holds a message of any size */
+  bool lends;           /* memory of calls was lent to a transport (send_lent of transport/ops.h) */
   int polls; /* how often a blocked action is retried per call of engine_run_advance, where the run
                 has nothing else to do; treated as at least 1 */
   /* Payload bytes that completed passes have moved between ranks (engine_bound_t.traffic). Written
    * by the run that makes progress, one at a time; read by any thread. */
   _Atomic uint64_t traffic;
 } engine_world_t;
+
+/* The transports read no memory of calls any more. */
+void engine_world_return_lent(engine_world_t *world);
+
+/* Called when a call is complete, before anything changes its memory. */
+static inline void engine_world_end_loans(engine_world_t *world) {
+  if (world->lends) engine_world_return_lent(world);
+}
 
 #endif

@@ -25,7 +25,10 @@ static bool has_ticket(const run_batch_t *batch, const struct coll_comm *comm) {
   return false;
 }
 
+/* The loans of sends and receives end together, as what one has received may say that what another
+ * has sent has arrived. */
 static void unlock(const comm_ticket_t *ticket) {
+  engine_world_end_loans(&ticket->comm->world);
   if (ticket->combines) {
     run_combine_release(ticket->comm);
   } else {
@@ -315,9 +318,7 @@ coll_status_t run_call_resume(const run_call_t *call, comm_cache_entry_t *entry,
   comm_ticket_t held = {.comm = call->comm, .number = comm_lock_ticket_served(call->comm)};
   run_wait_t wait = {0};
   run_task_init(&task, call);
-  if (status == COLL_OK) {
-    run_task_resume(&task, entry);
-    status = advance_until_done(&task, &wait);
-  }
+  run_task_resume(&task, entry);
+  if (status == COLL_OK) status = advance_until_done(&task, &wait);
   return close_alone(&task, &held, &wait, status);
 }

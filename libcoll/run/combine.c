@@ -192,6 +192,7 @@ coll_status_t run_combine_advance(run_task_t *own_last, run_wait_t *wait, bool *
     run_wait_reset(wait); /* it refers to the tasks */
     unlink_tasks(one->calls);
     *at = one->next;
+    engine_world_end_loans(&own_last->call->comm->world);
     /* release: results are visible. The thread may return, and its memory be gone */
     atomic_store_explicit(&one->state, COMPLETE, memory_order_release);
   }

@@ -374,6 +374,7 @@ static coll_status_t complete(run_task_t *task) {
     task->state = RUN_TASK_DONE;
     return COLL_OK;
   }
+  engine_world_end_loans(&call->comm->world);
   if (is_of_op(call, COLL_AVG) && !averages_in_plan(task)) COLL_TRY(divide_output(task));
   if (call->coalesced != NULL) run_coalesced_scatter(call);
   flight_complete(call->comm->local->flight, task->end_number);

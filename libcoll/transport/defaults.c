@@ -32,6 +32,10 @@ coll_status_t transport_default_recv(transport_port_t *port, void *data, size_t 
   return unsupported(port->transport, "receive messages");
 }
 
+void transport_default_release(transport_t *t) {
+  (void)t;
+}
+
 void transport_default_cancel(transport_t *t) {
   (void)t;
 }
@@ -238,8 +242,10 @@ const transport_ops_t transport_unsupported = {
     .port = transport_default_port,
     .used_channel = transport_default_used_channel,
     .send = transport_default_send,
+    .send_lent = transport_default_send,
     .recv = transport_default_recv,
     .recv_post = transport_default_recv,
+    .release = transport_default_release,
     .cancel = transport_default_cancel,
     .peek = transport_default_peek,
     .take = transport_default_take,

@@ -204,12 +204,21 @@ typedef struct transport_ops {
    * [those below TRANSPORT_CHANNELS: no further channels] */
   int (*used_channel)(transport_t *t, int peer, int channel);
 
+  /* As send, but the bytes are not changed until release: the transport may send them again. Called
+   * only if transport_t.borrows. [send] */
+  coll_status_t (*send_lent)(transport_port_t *port, const void *data, const transport_head_t *head,
+                             bool *done);
+
   /* As recv, but the message goes on arriving in the caller's memory after a return that is not
-   * *done: the caller calls again with the same memory until it is, or calls cancel, after which no
-   * memory of callers is written to. Meanwhile it calls no recv and no take on the port, and
-   * data may hold a part of the message. [recv; nothing] */
+   * *done: the caller calls again with the same memory until it is, or calls cancel. Meanwhile it
+   * calls no recv and no take on the port, and data may hold a part of the message. [recv] */
   coll_status_t (*recv_post)(transport_port_t *port, void *data, size_t capacity,
                              transport_head_t *head, bool *done);
+
+  /* From now on no memory that was given to send_lent is read; and none that was given to recv_post
+   * is written to, for calls that have failed: a message that has arrived there is lost. [nothing]
+   */
+  void (*release)(transport_t *t);
   void (*cancel)(transport_t *t);
 
   /* Zero-copy receive. peek returns the oldest message from the peer in the transport's memory,
@@ -307,6 +316,7 @@ struct transport {
   bool peeks;         /* peek and take are implemented */
   bool recvs_direct;  /* recv_post has what arrives stored in the caller's memory: use it, not peek,
                          for messages that would only be copied there */
+  bool borrows;       /* send_lent saves a copy */
   bool delays;    /* what a rank has sent may still be on its way when peers see that it waits */
   bool maps;      /* scratch, and memory with an address, of ranks of the same host can be mapped */
   bool own_cores; /* every rank has a core of its own; set by the owner of the transport */

@@ -72,6 +72,15 @@ static coll_status_t faults_send(transport_port_t *outer, const void *data,
   return count(self_of(outer->transport), DEATH_SEND, status, *done);
 }
 
+static coll_status_t faults_send_lent(transport_port_t *outer, const void *data,
+                                      const transport_head_t *head, bool *done) {
+  const port_t *port = port_at(outer);
+  *done = false;
+  if (refuses(self_of(outer->transport))) return COLL_OK;
+  coll_status_t status = ops_of(port)->send_lent(port->inner, data, head, done);
+  return count(self_of(outer->transport), DEATH_SEND, status, *done);
+}
+
 static coll_status_t faults_recv(transport_port_t *outer, void *data, size_t capacity,
                                  transport_head_t *head, bool *done) {
   const port_t *port = port_at(outer);
@@ -88,6 +97,10 @@ static coll_status_t faults_recv_post(transport_port_t *outer, void *data, size_
   if (refuses(self_of(outer->transport))) return COLL_OK;
   coll_status_t status = ops_of(port)->recv_post(port->inner, data, capacity, head, done);
   return count(self_of(outer->transport), DEATH_RECV, status, *done);
+}
+
+static void faults_release(transport_t *t) {
+  inner_of(t)->ops->release(inner_of(t));
 }
 
 static void faults_cancel(transport_t *t) {
@@ -344,8 +357,10 @@ static const transport_ops_t faults_ops = {
     .port = faults_port,
     .used_channel = faults_used_channel,
     .send = faults_send,
+    .send_lent = faults_send_lent,
     .recv = faults_recv,
     .recv_post = faults_recv_post,
+    .release = faults_release,
     .cancel = faults_cancel,
     .peek = faults_peek,
     .take = faults_take,

@@ -55,7 +55,7 @@ int transport_case_order(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_full(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_depth(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_sizes(const transport_fixture_t *fixture, transport_t **end);
-int transport_case_posts(const transport_fixture_t *fixture, transport_t **end);
+int transport_case_loans(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_truncation(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_channels(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_all_pairs(const transport_fixture_t *fixture, transport_t **end);
@@ -120,8 +120,8 @@ int transport_case_pending_out(const transport_fixture_t *fixture, transport_t *
   Test(suite, delivers_every_size) {                    \
     run(&(fixture), size, transport_case_sizes);        \
   }                                                     \
-  Test(suite, ends_posted_receives) {                   \
-    run(&(fixture), size, transport_case_posts);        \
+  Test(suite, gives_memory_back) {                      \
+    run(&(fixture), size, transport_case_loans);        \
   }                                                     \
   Test(suite, truncates_long_messages) {                \
     run(&(fixture), size, transport_case_truncation);   \

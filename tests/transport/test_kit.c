@@ -137,7 +137,7 @@ Test(kit, detects_every_fault) {
       {"a changed byte", transport_case_sizes, FAULT_CHANGES_A_BYTE},
       {"hidden truncation", transport_case_truncation, FAULT_HIDES_TRUNCATION},
       {"a message sent although refused", transport_case_full, FAULT_SENDS_WHEN_FULL},
-      {"a cancelled receive that is written to", transport_case_posts, FAULT_KEEPS_A_POST},
+      {"a cancelled receive that is written to", transport_case_loans, FAULT_KEEPS_A_POST},
       {"all channels are one", transport_case_channels, FAULT_HAS_ONE_CHANNEL},
       {"a lost signal", transport_case_counts, FAULT_LOSES_A_SIGNAL},
       {"a repeated signal", transport_case_counts, FAULT_REPEATS_A_SIGNAL},

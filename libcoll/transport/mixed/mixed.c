@@ -53,6 +53,11 @@ static coll_status_t mixed_send(transport_port_t *port, const void *data,
   return ops_of(port)->send(port, data, head, done);
 }
 
+static coll_status_t mixed_send_lent(transport_port_t *port, const void *data,
+                                     const transport_head_t *head, bool *done) {
+  return ops_of(port)->send_lent(port, data, head, done);
+}
+
 static coll_status_t mixed_recv(transport_port_t *port, void *data, size_t capacity,
                                 transport_head_t *head, bool *done) {
   return ops_of(port)->recv(port, data, capacity, head, done);
@@ -61,6 +66,12 @@ static coll_status_t mixed_recv(transport_port_t *port, void *data, size_t capac
 static coll_status_t mixed_recv_post(transport_port_t *port, void *data, size_t capacity,
                                      transport_head_t *head, bool *done) {
   return ops_of(port)->recv_post(port, data, capacity, head, done);
+}
+
+static void mixed_release(transport_t *t) {
+  const mixed_t *m = mixed_of(t);
+  m->net->ops->release(m->net);
+  if (m->local != NULL) m->local->ops->release(m->local);
 }
 
 static void mixed_cancel(transport_t *t) {
@@ -235,8 +246,10 @@ static const transport_ops_t mixed_ops = {
     .port = mixed_port,
     .used_channel = mixed_used_channel,
     .send = mixed_send,
+    .send_lent = mixed_send_lent,
     .recv = mixed_recv,
     .recv_post = mixed_recv_post,
+    .release = mixed_release,
     .cancel = mixed_cancel,
     .peek = mixed_peek,
     .take = mixed_take,

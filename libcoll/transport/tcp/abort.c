@@ -32,7 +32,7 @@ static int count_lower(const tcp_t *end) {
 static void tell(tcp_peer_t *peer, tcp_kind_t kind) {
   const transport_reason_t *reason = &peer->end->reason;
   const tcp_frame_t frame = {.kind = (uint8_t)kind, .bytes = sizeof *reason};
-  if (tcp_peer_is_open(peer)) (void)tcp_order_send(peer, &frame, reason);
+  if (tcp_peer_is_open(peer)) (void)tcp_order_send(peer, &frame, reason, false);
 }
 
 /* A peer that cannot be told finds out that this rank has left. */

@@ -1,7 +1,7 @@
 /*
  * Memory of frames that are kept until they are acknowledged, and of messages that nobody waits for
  * yet. Calls need and free much of it again and again. malloc would return large blocks to the
- * system and get them back as new pages each time, so blocks of three sizes are held for the next
+ * system and get them back as new pages each time, so blocks of a few sizes are held for the next
  * frame; the one that was freed last, which caches hold, is used first.
  */
 #include <stdlib.h>
@@ -13,8 +13,10 @@
 static const struct {
   size_t bytes;
   int held_max;
-} kinds[TCP_BLOCK_KINDS] = {
-    {512 + HEAD_BYTES, 256}, {8192 + HEAD_BYTES, 64}, {TCP_SLOT_BYTES + HEAD_BYTES, 16}};
+} kinds[TCP_BLOCK_KINDS] = {{512 + HEAD_BYTES, 256},
+                            {8192 + HEAD_BYTES, 64},
+                            {65536 + HEAD_BYTES, 32},
+                            {TCP_SLOT_BYTES + HEAD_BYTES, 8}};
 
 struct tcp_block {
   tcp_block_t *next;

@@ -57,6 +57,7 @@ static coll_status_t end_create(int rank, int size, int rails, uint64_t communic
                                   .slot_bytes = any_netmod ? TCP_NETMOD_SLOT_BYTES : TCP_SLOT_BYTES,
                                   .peeks = true,
                                   .recvs_direct = true,
+                                  .borrows = true,
                                   .delays = true,
                                   .abort_word = &made->aborted};
   made->wait_set = made->wakeup = -1;
@@ -87,7 +88,8 @@ static coll_status_t attach(tcp_t *end, tcp_netmod_t *netmod, const bool has_net
   netmod->rank = t->rank;
   netmod->size = t->size;
   end->netmod = netmod;
-  end->transport.recvs_direct = false; /* messages come in the netmod's memory */
+  end->transport.recvs_direct = end->transport.borrows =
+      false; /* messages come in the netmod's memory */
   if (epoll_ctl(end->wait_set, EPOLL_CTL_ADD, netmod->descriptor, &event) != 0) {
     return base_fail_errno(COLL_ERROR_SYSTEM, "rank %d: cannot wait for %s", t->rank,
                            netmod->ops->name);

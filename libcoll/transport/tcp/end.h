@@ -53,7 +53,7 @@ typedef struct tcp_post {
 } tcp_post_t;
 
 typedef struct tcp_block tcp_block_t;
-enum { TCP_BLOCK_KINDS = 3 };
+enum { TCP_BLOCK_KINDS = 4 };
 
 /* A frame that has arrived before the ones before it. */
 typedef struct tcp_early {
@@ -91,8 +91,10 @@ typedef struct tcp_outgoing {
   struct tcp_outgoing *behind; /* in tcp_rail_t.output, if is_queued */
   bool is_kept, is_queued;     /* it is freed once it is neither */
   int rail;                    /* by which it goes, or was sent last; -1: it is to be sent */
+  struct tcp_outgoing *next_lent, **lent_link; /* in tcp_t.lent; lent_link NULL: it is not there */
+  tcp_peer_t *peer;
+  char *payload; /* behind this struct, or the caller's while it is lent, or a block of its own */
   tcp_frame_t frame;
-  char payload[];
 } tcp_outgoing_t;
 
 /* One connection of a pair of ranks. There is one for each interface of the hosts that is used. */
@@ -142,7 +144,7 @@ struct tcp_peer {
   transport_peer_state_t state; /* a peer that has left may still take what was sent to it */
   tcp_fifo_t *fifos[TRANSPORT_CHANNELS_MAX]; /* NULL: not used */
   int long_posts;                            /* whose messages are read by a system call each */
-  bool pauses; /* a post is done: what follows stays in the socket until the next look */
+  bool pauses; /* a post is done: what follows stays in the socket until the next poll */
 
   /* The order of frames, whichever rail they take (order.c). Counts are modulo 2^32. */
   uint32_t sent, acked;    /* numbered frames, and those that the peer has received */
@@ -192,6 +194,7 @@ struct tcp {
   bool is_complete;           /* it was created */
   bool is_leaving;            /* and is being destroyed */
 
+  tcp_outgoing_t *lent;               /* frames whose payloads are callers' */
   int posts;                          /* receives that are posted */
   int unsent;                         /* rails for which something is stored */
   uint64_t arrivals, arrivals_at_arm; /* frames */
@@ -281,9 +284,10 @@ void tcp_rails_close(tcp_peer_t *peer, transport_peer_state_t state);
 
 /* ---- order.c: frames in order, whichever rail they take. The lock is held. -------------------*/
 
-/* Sends a frame and its payload, or stores a copy. If the peer is pending, asks for the connection.
- * Does nothing if it is closed. COLL_ERROR_MEMORY. */
-coll_status_t tcp_order_send(tcp_peer_t *peer, const tcp_frame_t *frame, const void *payload);
+/* Sends a frame and its payload, or stores it, with a copy of the payload unless it is lent. If the
+ * peer is pending, asks for the connection. Does nothing if it is closed. COLL_ERROR_MEMORY. */
+coll_status_t tcp_order_send(tcp_peer_t *peer, const tcp_frame_t *frame, const void *payload,
+                             bool is_lent);
 
 /* A rail is connected. Sends what waits for one. */
 void tcp_order_open(tcp_peer_t *peer);
@@ -306,12 +310,16 @@ void tcp_order_free(tcp_peer_t *peer);
 
 /* ---- outgoing.c: frames that are stored. The lock is held. -----------------------------------*/
 
-/* Makes one, with a copy of the payload, that is neither kept nor queued. COLL_ERROR_MEMORY. */
+/* Makes one that is neither kept nor queued, with a copy of the payload unless it is lent.
+ * COLL_ERROR_MEMORY. */
 coll_status_t tcp_outgoing_create(tcp_peer_t *peer, const tcp_frame_t *frame, const void *payload,
-                                  tcp_outgoing_t **outgoing);
+                                  bool is_lent, tcp_outgoing_t **outgoing);
 
 /* Frees it, if it is neither kept nor queued. */
-void tcp_outgoing_release(tcp_t *end, tcp_outgoing_t *outgoing);
+void tcp_outgoing_free(tcp_outgoing_t *outgoing);
+
+/* Copies all payloads that are lent. A peer for which there is no memory is lost. */
+void tcp_outgoing_return_lent(tcp_t *end);
 
 static inline size_t tcp_outgoing_bytes(const tcp_outgoing_t *outgoing) {
   return sizeof outgoing->frame + outgoing->frame.bytes;
@@ -327,7 +335,8 @@ void tcp_blocks_free(tcp_t *end);
 /* ---- stream.c: bytes of one connection. The lock is held. ------------------------------------*/
 
 /* Sends a frame and its payload, or stores what the socket does not accept. COLL_ERROR_MEMORY. */
-coll_status_t tcp_stream_send(tcp_rail_t *rail, const tcp_frame_t *frame, const void *payload);
+coll_status_t tcp_stream_send(tcp_rail_t *rail, const tcp_frame_t *frame, const void *payload,
+                              bool is_lent);
 
 /* Sends a stored frame, now or when the socket accepts it. */
 void tcp_stream_queue(tcp_rail_t *rail, tcp_outgoing_t *outgoing);
@@ -361,7 +370,8 @@ void tcp_stream_note_arrival(tcp_t *end);
 /* ---- route.c: by the socket or the netmod. The lock is held. ---------------------------------*/
 
 /* As tcp_order_send. */
-coll_status_t tcp_route_send(tcp_peer_t *peer, const tcp_frame_t *frame, const void *payload);
+coll_status_t tcp_route_send(tcp_peer_t *peer, const tcp_frame_t *frame, const void *payload,
+                             bool is_lent);
 
 /* Receives what has arrived from a peer on the way that its messages take. COLL_ERROR_MEMORY, or a
  * failure of the netmod. */
@@ -383,6 +393,9 @@ bool tcp_route_is_unsent(const tcp_peer_t *peer);
 /* There is no connection any more: what has come by the netmod is received first. */
 void tcp_route_end(tcp_peer_t *peer);
 
+/* Closes all connections for good. A peer that has said that it leaves does not become lost. */
+void tcp_route_close(tcp_peer_t *peer);
+
 /* Frees what this file has stored. */
 void tcp_route_free(tcp_peer_t *peer);
 
@@ -391,9 +404,10 @@ void tcp_route_free(tcp_peer_t *peer);
 /* The FIFO, which is made if there is none. COLL_ERROR_MEMORY. */
 coll_status_t tcp_fifo_find(tcp_peer_t *peer, int channel, tcp_fifo_t **fifo);
 
-/* *done is false, and nothing is sent, if the peer has not taken enough. */
+/* *done is false, and nothing is sent, if the peer has not taken enough. is_lent: the data stays
+ * until tcp_outgoing_return_lent. */
 coll_status_t tcp_fifo_send(tcp_fifo_t *fifo, const void *data, const transport_head_t *head,
-                            bool *done);
+                            bool is_lent, bool *done);
 coll_status_t tcp_fifo_signal(tcp_fifo_t *fifo, const flight_call_t *call, bool *done);
 
 /* The oldest message that was not taken; NULL: none has arrived. */

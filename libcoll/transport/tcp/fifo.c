@@ -35,7 +35,7 @@ void tcp_fifo_free(tcp_fifo_t *fifo) {
 /* ---- sending --------------------------------------------------------------------------------*/
 
 static coll_status_t send_frame(tcp_fifo_t *fifo, tcp_kind_t kind, const flight_call_t *call,
-                                const void *payload, size_t bytes) {
+                                const void *payload, size_t bytes, bool is_lent) {
   const tcp_frame_t frame = {.kind = (uint8_t)kind,
                              .channel = fifo->channel,
                              .bytes = (uint32_t)bytes,
@@ -46,22 +46,23 @@ static coll_status_t send_frame(tcp_fifo_t *fifo, tcp_kind_t kind, const flight_
   fifo->told = fifo->taken;
   fifo->untold_bytes = 0;
   fifo->signals_told = fifo->signals_taken;
-  return tcp_route_send(fifo->peer, &frame, payload);
+  return tcp_route_send(fifo->peer, &frame, payload, is_lent);
 }
 
 coll_status_t tcp_fifo_credit(tcp_fifo_t *fifo) {
-  return send_frame(fifo, TCP_CREDIT, NULL, NULL, 0);
+  return send_frame(fifo, TCP_CREDIT, NULL, NULL, 0, false);
 }
 
 /* Asks the peer once to tell what it takes. */
 static coll_status_t want_room(tcp_fifo_t *fifo) {
   if (fifo->want_sent) return COLL_OK;
   fifo->want_sent = true;
-  return send_frame(fifo, TCP_WANT, NULL, NULL, 0);
+  return send_frame(fifo, TCP_WANT, NULL, NULL, 0, false);
 }
 
-static bool is_full(const tcp_fifo_t *fifo) {
-  return fifo->sent - fifo->acked >= fifo->limit;
+static bool is_full(const tcp_fifo_t *fifo, size_t bytes) {
+  bool has_room = fifo->unacked_bytes == 0 || fifo->unacked_bytes + bytes <= TCP_UNTAKEN_BYTES;
+  return fifo->sent - fifo->acked >= fifo->limit || !has_room;
 }
 
 /* Whether the socket has to accept what was sent before. */
@@ -71,16 +72,17 @@ static bool is_behind(const tcp_fifo_t *fifo, size_t bytes) {
 }
 
 coll_status_t tcp_fifo_send(tcp_fifo_t *fifo, const void *data, const transport_head_t *head,
-                            bool *done) {
-  if (is_full(fifo) || is_behind(fifo, head->bytes)) COLL_TRY(tcp_route_receive(fifo->peer));
-  bool full = is_full(fifo);
+                            bool is_lent, bool *done) {
+  if (is_full(fifo, head->bytes) || is_behind(fifo, head->bytes))
+    COLL_TRY(tcp_route_receive(fifo->peer));
+  bool full = is_full(fifo, head->bytes);
   *done = !full && !is_behind(fifo, head->bytes);
   if (!*done) return full ? want_room(fifo) : COLL_OK;
   fifo->used = true;
   fifo->calls[fifo->sent % fifo->limit] = head->call;
   fifo->bytes[fifo->sent++ % fifo->limit] = (uint32_t)head->bytes;
   fifo->unacked_bytes += head->bytes;
-  return send_frame(fifo, TCP_MESSAGE, &head->call, data, head->bytes);
+  return send_frame(fifo, TCP_MESSAGE, &head->call, data, head->bytes, is_lent);
 }
 
 coll_status_t tcp_fifo_signal(tcp_fifo_t *fifo, const flight_call_t *call, bool *done) {
@@ -91,7 +93,7 @@ coll_status_t tcp_fifo_signal(tcp_fifo_t *fifo, const flight_call_t *call, bool 
   if (!*done) return want_room(fifo);
   fifo->used = true;
   fifo->signals_sent++;
-  return send_frame(fifo, TCP_SIGNAL, call, NULL, 0);
+  return send_frame(fifo, TCP_SIGNAL, call, NULL, 0, false);
 }
 
 /* ---- taking ---------------------------------------------------------------------------------*/
@@ -143,16 +145,16 @@ static void begin_post(tcp_fifo_t *fifo, void *data, size_t capacity) {
   fifo->peer->end->posts++;
 }
 
+/* Another rail may have begun to deliver the message before its sender gave that rail up. */
 static void end_post(tcp_fifo_t *fifo) {
+  tcp_rails_leave_post(fifo->peer, fifo->channel);
   fifo->peer->end->posts--;
   fifo->peer->long_posts -= is_long(&fifo->post);
   fifo->post = (tcp_post_t){.data = NULL};
 }
 
 void tcp_fifo_cancel(tcp_fifo_t *fifo) {
-  if (fifo->post.data == NULL) return;
-  if (!fifo->post.done) tcp_rails_leave_post(fifo->peer, fifo->channel);
-  end_post(fifo);
+  if (fifo->post.data != NULL) end_post(fifo);
 }
 
 bool tcp_fifo_has_post(const tcp_fifo_t *fifo, size_t bytes) {

@@ -5,10 +5,11 @@
  * sent again after one was reset (order.c).
  *
  * Flow control is by credits. A sender has at most TCP_MESSAGES (of the channel for point-to-point
- * calls: TCP_P2P_MESSAGES) messages and TCP_SIGNALS signals on a channel that the receiver has not
- * taken, so that what a receiver stores is bounded, and a full FIFO does not hold up the others.
- * Every frame carries the counts of what its sender has taken on its channel. A sender also waits
- * when its socket has not accepted what it has sent, so that this does not grow in its memory.
+ * calls: TCP_P2P_MESSAGES) messages, at most TCP_UNTAKEN_BYTES bytes, and TCP_SIGNALS signals on a
+ * channel that the receiver has not taken, so that what a receiver stores is bounded, and a full
+ * FIFO does not hold up the others. Every frame carries the counts of what its sender has taken on
+ * its channel. A sender also waits when its socket has not accepted what it has sent, so that this
+ * does not grow in its memory.
  */
 #ifndef TRANSPORT_TCP_FRAME_H
 #define TRANSPORT_TCP_FRAME_H
@@ -44,15 +45,17 @@ typedef struct tcp_frame {
 
 _Static_assert(sizeof(tcp_frame_t) == 40, "its layout is the same on all hosts");
 
-/* Longest message by sockets, where a call of the kernel costs as much as some 10 KiB do; and by a
- * netmod, which has memory for many. */
-#define TCP_SLOT_BYTES 262144
+/* Longest message by sockets, where two ranks that exchange messages wait for each other after each
+ * of them; and by a netmod, which has memory for many. */
+#define TCP_SLOT_BYTES ((size_t)256 << 10)
 #define TCP_NETMOD_SLOT_BYTES 65536
+/* A sender has no more on a channel that the receiver has not taken. */
+#define TCP_UNTAKEN_BYTES ((size_t)8 << 20)
 /* A receiver tells what it has taken after so many bytes. */
 #define TCP_UNTOLD_BYTES TRANSPORT_P2P_BYTES
-/* A sender whose socket is behind sends no more than this on a channel: what coll.h promises, with
- * what the receiver has taken and not told. */
-#define TCP_BEHIND_BYTES (TRANSPORT_P2P_BYTES + TCP_UNTOLD_BYTES + TCP_SLOT_BYTES)
+/* A sender whose socket is behind sends no more than this on a channel: what ops.h and coll.h
+ * promise, with what the receiver has taken and not told. */
+#define TCP_BEHIND_BYTES (TRANSPORT_DEPTH * TCP_SLOT_BYTES + TCP_UNTOLD_BYTES)
 #define TCP_MESSAGES 16
 #define TCP_P2P_MESSAGES 128
 #define TCP_SIGNALS 32
@@ -61,6 +64,7 @@ _Static_assert(sizeof(tcp_frame_t) == 40, "its layout is the same on all hosts")
  * even if the sender knows only of every quarter that was taken. */
 _Static_assert(TRANSPORT_DEPTH + TCP_MESSAGES / 4 <= TCP_MESSAGES, "the depth fits");
 _Static_assert(PLAN_SIGNALS_MAX + TCP_SIGNALS / 4 <= TCP_SIGNALS, "so do signals");
+_Static_assert(TRANSPORT_P2P_BYTES <= TRANSPORT_DEPTH * TCP_SLOT_BYTES, "so do the bytes");
 _Static_assert(TRANSPORT_P2P_MESSAGES + TRANSPORT_P2P_BYTES / TCP_SLOT_BYTES +
                        TCP_P2P_MESSAGES / 4 <=
                    TCP_P2P_MESSAGES,

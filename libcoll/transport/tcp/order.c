@@ -68,14 +68,15 @@ static void note_told(tcp_peer_t *peer, tcp_frame_t *frame) {
   peer->untold_bytes = 0;
 }
 
-static coll_status_t send_by(tcp_rail_t *rail, tcp_frame_t *frame, const void *payload) {
+static coll_status_t send_by(tcp_rail_t *rail, tcp_frame_t *frame, const void *payload,
+                             bool is_lent) {
   note_told(rail->peer, frame);
-  return tcp_stream_send(rail, frame, payload);
+  return tcp_stream_send(rail, frame, payload, is_lent);
 }
 
 static coll_status_t keep(tcp_peer_t *peer, const tcp_frame_t *frame, const void *payload,
-                          tcp_outgoing_t **kept) {
-  COLL_TRY(tcp_outgoing_create(peer, frame, payload, kept));
+                          bool is_lent, tcp_outgoing_t **kept) {
+  COLL_TRY(tcp_outgoing_create(peer, frame, payload, is_lent, kept));
   if (peer->unacked == NULL) peer->unacked_end = &peer->unacked;
   (*kept)->is_kept = true;
   *peer->unacked_end = *kept;
@@ -88,7 +89,7 @@ static void drop_first(tcp_peer_t *peer) {
   tcp_outgoing_t *first = peer->unacked;
   peer->unacked = first->next;
   first->is_kept = false;
-  tcp_outgoing_release(peer->end, first);
+  tcp_outgoing_free(first);
 }
 
 static void send_kept(tcp_rail_t *rail, tcp_outgoing_t *kept) {
@@ -97,20 +98,21 @@ static void send_kept(tcp_rail_t *rail, tcp_outgoing_t *kept) {
   tcp_stream_queue(rail, kept);
 }
 
-coll_status_t tcp_order_send(tcp_peer_t *peer, const tcp_frame_t *frame, const void *payload) {
+coll_status_t tcp_order_send(tcp_peer_t *peer, const tcp_frame_t *frame, const void *payload,
+                             bool is_lent) {
   tcp_frame_t sent = *frame;
   tcp_rail_t *rail = choose_rail(peer, frame->bytes);
   tcp_outgoing_t *kept = NULL;
   if (!tcp_peer_is_within_reach(peer)) return COLL_OK;
-  if (!is_numbered(frame)) return rail != NULL ? send_by(rail, &sent, payload) : COLL_OK;
+  if (!is_numbered(frame)) return rail != NULL ? send_by(rail, &sent, payload, is_lent) : COLL_OK;
   bool is_pending = tcp_peer_is_pending(peer);
   if (rail == NULL && !is_pending && !peer->recovers) return COLL_OK;
   sent.number = peer->sent;
   if (is_pending) COLL_TRY(tcp_end_ask(peer));
-  if (rail == NULL || peer->recovers) COLL_TRY(keep(peer, &sent, payload, &kept));
+  if (rail == NULL || peer->recovers) COLL_TRY(keep(peer, &sent, payload, is_lent, &kept));
   peer->sent++;
   if (rail == NULL) return COLL_OK;
-  if (kept == NULL) return send_by(rail, &sent, payload);
+  if (kept == NULL) return send_by(rail, &sent, payload, is_lent);
   send_kept(rail, kept);
   return COLL_OK;
 }
@@ -152,7 +154,7 @@ static coll_status_t accept_received(tcp_peer_t *peer, uint32_t received) {
 static coll_status_t tell_received(tcp_peer_t *peer) {
   bool is_due = peer->received - peer->told >= UNTOLD_FRAMES || peer->untold_bytes >= UNTOLD_BYTES;
   const tcp_frame_t frame = {.kind = TCP_RECEIVED};
-  return peer->recovers && is_due ? tcp_order_send(peer, &frame, NULL) : COLL_OK;
+  return peer->recovers && is_due ? tcp_order_send(peer, &frame, NULL, false) : COLL_OK;
 }
 
 static void free_ahead(tcp_early_t *ahead) {

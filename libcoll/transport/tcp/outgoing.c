@@ -3,20 +3,68 @@
 
 #include "transport/tcp/end.h"
 
+static void lend(tcp_outgoing_t *outgoing, const void *payload) {
+  tcp_t *end = outgoing->peer->end;
+  outgoing->payload = (char *)(uintptr_t)payload; /* which is only read */
+  outgoing->next_lent = end->lent;
+  outgoing->lent_link = &end->lent;
+  if (end->lent != NULL) end->lent->lent_link = &outgoing->next_lent;
+  end->lent = outgoing;
+}
+
+static void end_loan(tcp_outgoing_t *outgoing) {
+  *outgoing->lent_link = outgoing->next_lent;
+  if (outgoing->next_lent != NULL) outgoing->next_lent->lent_link = outgoing->lent_link;
+  outgoing->lent_link = NULL;
+}
+
 coll_status_t tcp_outgoing_create(tcp_peer_t *peer, const tcp_frame_t *frame, const void *payload,
-                                  tcp_outgoing_t **outgoing) {
-  tcp_outgoing_t *made = tcp_block_get(peer->end, sizeof *made + frame->bytes);
+                                  bool is_lent, tcp_outgoing_t **outgoing) {
+  tcp_outgoing_t *made = tcp_block_get(peer->end, sizeof *made + (is_lent ? 0 : frame->bytes));
   if (made == NULL) {
     return base_fail(COLL_ERROR_MEMORY, "no memory for a message to rank %d of %u bytes",
                      peer->rank, (unsigned)frame->bytes);
   }
-  *made = (tcp_outgoing_t){.rail = -1, .frame = *frame};
-  if (frame->bytes > 0) memcpy(made->payload, payload, frame->bytes);
+  *made =
+      (tcp_outgoing_t){.rail = -1, .peer = peer, .payload = (char *)(made + 1), .frame = *frame};
+  if (is_lent) {
+    lend(made, payload);
+  } else if (frame->bytes > 0) {
+    memcpy(made->payload, payload, frame->bytes);
+  }
   *outgoing = made;
   return COLL_OK;
 }
 
-void tcp_outgoing_release(tcp_t *end, tcp_outgoing_t *outgoing) {
+void tcp_outgoing_free(tcp_outgoing_t *outgoing) {
+  tcp_t *end = outgoing->peer->end;
+  bool is_behind = outgoing->payload == (char *)(outgoing + 1);
+  size_t bytes = outgoing->frame.bytes;
   if (outgoing->is_kept || outgoing->is_queued) return;
-  tcp_block_put(end, outgoing, sizeof *outgoing + outgoing->frame.bytes);
+  if (outgoing->lent_link != NULL) {
+    end_loan(outgoing);
+  } else if (!is_behind) {
+    tcp_block_put(end, outgoing->payload, bytes);
+  }
+  tcp_block_put(end, outgoing, sizeof *outgoing + (is_behind ? bytes : 0));
+}
+
+/* The frames that are kept for the peer are freed, too, as they read what was lent. */
+static void give_up(tcp_peer_t *peer) {
+  tcp_route_close(peer);
+  tcp_order_free(peer);
+}
+
+void tcp_outgoing_return_lent(tcp_t *end) {
+  while (end->lent != NULL) {
+    tcp_outgoing_t *first = end->lent;
+    char *own = tcp_block_get(end, first->frame.bytes);
+    if (own == NULL) {
+      give_up(first->peer);
+      continue;
+    }
+    memcpy(own, first->payload, first->frame.bytes);
+    end_loan(first);
+    first->payload = own;
+  }
 }

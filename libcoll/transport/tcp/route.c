@@ -26,25 +26,27 @@ static coll_status_t ask_to_connect(tcp_peer_t *peer) {
   return netmod->ops->connect(netmod, peer->rank);
 }
 
-coll_status_t tcp_route_send(tcp_peer_t *peer, const tcp_frame_t *frame, const void *payload) {
+coll_status_t tcp_route_send(tcp_peer_t *peer, const tcp_frame_t *frame, const void *payload,
+                             bool is_lent) {
   tcp_netmod_t *netmod = peer->end->netmod;
   bool is_data = frame->kind == TCP_MESSAGE || frame->kind == TCP_SIGNAL;
   if (is_data) COLL_TRY(ask_to_connect(peer));
   if (frame->kind == TCP_LEAVE && !peer->sends_by_netmod) peer->has_left_by_socket = true;
-  if (!peer->sends_by_netmod || is_for_socket(frame)) return tcp_order_send(peer, frame, payload);
+  if (!peer->sends_by_netmod || is_for_socket(frame))
+    return tcp_order_send(peer, frame, payload, is_lent);
   if (!tcp_peer_is_within_reach(peer)) return COLL_OK;
   return netmod->ops->send(netmod, peer->rank, frame, payload);
 }
 
 coll_status_t tcp_netmod_tell(tcp_t *end, int peer, const void *note, size_t bytes) {
   const tcp_frame_t frame = {.kind = TCP_NOTE, .bytes = (uint32_t)bytes};
-  return tcp_order_send(&end->peers[peer], &frame, note);
+  return tcp_order_send(&end->peers[peer], &frame, note, false);
 }
 
 coll_status_t tcp_netmod_ready(tcp_t *end, int peer) {
   const tcp_frame_t frame = {.kind = TCP_SWITCH};
   if (end->peers[peer].sends_by_netmod || end->peers[peer].has_left_by_socket) return COLL_OK;
-  COLL_TRY(tcp_order_send(&end->peers[peer], &frame, NULL));
+  COLL_TRY(tcp_order_send(&end->peers[peer], &frame, NULL, false));
   end->peers[peer].sends_by_netmod = true;
   return COLL_OK;
 }
@@ -171,19 +173,18 @@ void tcp_netmod_fetched(tcp_t *end) {
 
 /* ---- the end of a connection ----------------------------------------------------------------*/
 
-/* A peer that has said that it leaves does not become lost. */
-static void close_peer(tcp_peer_t *peer) {
+void tcp_route_close(tcp_peer_t *peer) {
   tcp_rails_close(peer,
                   peer->state == TRANSPORT_PEER_LEFT ? TRANSPORT_PEER_LEFT : TRANSPORT_PEER_LOST);
 }
 
 void tcp_netmod_lost(tcp_t *end, int peer) {
-  close_peer(&end->peers[peer]);
+  tcp_route_close(&end->peers[peer]);
 }
 
 void tcp_route_end(tcp_peer_t *peer) {
   if (peer->comes_by_netmod) (void)progress(peer->end);
-  close_peer(peer);
+  tcp_route_close(peer);
 }
 
 void tcp_route_free(tcp_peer_t *peer) {

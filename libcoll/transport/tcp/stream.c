@@ -33,7 +33,7 @@ static void unqueue_first(tcp_rail_t *rail) {
   rail->output_bytes -= tcp_outgoing_bytes(first);
   rail->written = 0;
   first->is_queued = false;
-  tcp_outgoing_release(rail->peer->end, first);
+  tcp_outgoing_free(first);
 }
 
 static void drop_output(tcp_rail_t *rail) {
@@ -130,7 +130,8 @@ static void end_output(tcp_rail_t *rail) {
   shutdown(rail->fd, SHUT_WR);
 }
 
-coll_status_t tcp_stream_send(tcp_rail_t *rail, const tcp_frame_t *frame, const void *payload) {
+coll_status_t tcp_stream_send(tcp_rail_t *rail, const tcp_frame_t *frame, const void *payload,
+                              bool is_lent) {
   struct iovec parts[] = {{(void *)(uintptr_t)frame, sizeof *frame},
                           {(void *)(uintptr_t)payload, frame->bytes}};
   tcp_outgoing_t *rest;
@@ -139,7 +140,7 @@ coll_status_t tcp_stream_send(tcp_rail_t *rail, const tcp_frame_t *frame, const 
   tcp_stream_flush(rail);
   if (rail->output == NULL) sent = write_parts(rail, parts, frame->bytes > 0 ? 2 : 1);
   if (rail->is_mute || sent == sizeof *frame + frame->bytes) return COLL_OK;
-  coll_status_t status = tcp_outgoing_create(rail->peer, frame, payload, &rest);
+  coll_status_t status = tcp_outgoing_create(rail->peer, frame, payload, is_lent, &rest);
   if (status != COLL_OK) {
     end_output(rail);
     return status;
@@ -168,7 +169,7 @@ void tcp_stream_publish(tcp_peer_t *peer) {
   peer->record_due = tcp_route_is_stored(peer);
   if (peer->record_due) return;
   copy_recorder(peer->end->published, &copy);
-  (void)tcp_route_send(peer, &frame, &copy);
+  (void)tcp_route_send(peer, &frame, &copy, false);
 }
 
 /* ---- receiving ------------------------------------------------------------------------------*/

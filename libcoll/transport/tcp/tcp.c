@@ -58,7 +58,14 @@ static coll_status_t tcp_send(transport_port_t *port, const void *data,
                               const transport_head_t *head, bool *done) {
   assert(head->bytes <= port->transport->slot_bytes);
   tcp_t *end = lock(port->transport);
-  return unlock(end, tcp_fifo_send(tcp_fifo_of(port), data, head, done));
+  return unlock(end, tcp_fifo_send(tcp_fifo_of(port), data, head, false, done));
+}
+
+static coll_status_t tcp_send_lent(transport_port_t *port, const void *data,
+                                   const transport_head_t *head, bool *done) {
+  assert(head->bytes <= port->transport->slot_bytes);
+  tcp_t *end = lock(port->transport);
+  return unlock(end, tcp_fifo_send(tcp_fifo_of(port), data, head, true, done));
 }
 
 static coll_status_t tcp_peek(transport_port_t *port, const void **data, transport_head_t *head,
@@ -82,6 +89,12 @@ static coll_status_t tcp_recv_post(transport_port_t *port, void *data, size_t ca
                                    transport_head_t *head, bool *done) {
   tcp_t *end = lock(port->transport);
   return unlock(end, tcp_fifo_recv_post(tcp_fifo_of(port), data, capacity, head, done));
+}
+
+static void tcp_release(transport_t *t) {
+  tcp_t *end = lock(t);
+  tcp_outgoing_return_lent(end);
+  unlock(end, COLL_OK);
 }
 
 static void tcp_cancel(transport_t *t) {
@@ -284,7 +297,7 @@ void tcp_end_say_leave(tcp_peer_t *peer) {
     if (fifo != NULL && fifo->used) (void)tcp_fifo_credit(fifo);
   }
   tcp_stream_publish(peer); /* so that the peer sees which calls this rank has completed */
-  (void)tcp_route_send(peer, &frame, NULL);
+  (void)tcp_route_send(peer, &frame, NULL, false);
 }
 
 /* After an abort, ranks that are not connected with this one may still have to be told why. */
@@ -350,8 +363,10 @@ const transport_ops_t tcp_ops = {
     .port = tcp_port,
     .used_channel = tcp_used_channel,
     .send = tcp_send,
+    .send_lent = tcp_send_lent,
     .recv = tcp_recv,
     .recv_post = tcp_recv_post,
+    .release = tcp_release,
     .cancel = tcp_cancel,
     .peek = tcp_peek,
     .take = tcp_take,

@@ -21,8 +21,7 @@ coll_status_t transport_tcp_create(tcp_listener_t *listener, const tcp_group_t *
 coll_status_t transport_tcp_create_local(int size, tcp_netmod_t *const netmods[],
                                          transport_t *ends[]);
 
-/* The length of messages, and scratch memory per rank. any_netmod: some rank has
- * one. */
+/* The length of messages, and scratch memory per rank. any_netmod: some rank has one. */
 void transport_tcp_room(bool any_netmod, size_t *slot_bytes, size_t *scratch_bytes);
 
 /* ---- for transports that consist of this and another -----------------------------------------*/
