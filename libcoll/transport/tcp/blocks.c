@@ -16,7 +16,7 @@ static const struct {
 } kinds[TCP_BLOCK_KINDS] = {{512 + HEAD_BYTES, 256},
                             {8192 + HEAD_BYTES, 64},
                             {65536 + HEAD_BYTES, 32},
-                            {TCP_SLOT_BYTES + HEAD_BYTES, 8}};
+                            {TCP_SLOT_BYTES + HEAD_BYTES, 32}};
 
 struct tcp_block {
   tcp_block_t *next;

@@ -52,7 +52,7 @@ _Static_assert(sizeof(tcp_frame_t) == 40, "its layout is the same on all hosts")
 /* A sender has no more on a channel that the receiver has not taken. */
 #define TCP_UNTAKEN_BYTES ((size_t)8 << 20)
 /* A receiver tells what it has taken after so many bytes. */
-#define TCP_UNTOLD_BYTES TRANSPORT_P2P_BYTES
+#define TCP_UNTOLD_BYTES (2 * TCP_SLOT_BYTES)
 /* A sender whose socket is behind sends no more than this on a channel: what ops.h and coll.h
  * promise, with what the receiver has taken and not told. */
 #define TCP_BEHIND_BYTES (TRANSPORT_DEPTH * TCP_SLOT_BYTES + TCP_UNTOLD_BYTES)

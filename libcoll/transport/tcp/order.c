@@ -22,8 +22,7 @@
  * be a hop through which only short packets pass. */
 #define DISTRUST_NS UINT64_C(1000000000)
 #define DISTRUST_DOUBLINGS_MAX 6
-#define UNTOLD_FRAMES 64u                /* after which the peer is told what has arrived, */
-#define UNTOLD_BYTES ((size_t)256 << 10) /* or after so many bytes */
+#define UNTOLD_FRAMES 64u /* after which the peer is told what has arrived; or TCP_UNTOLD_BYTES */
 
 /* Aborts do not wait for what was lost on the way. */
 static bool is_numbered(const tcp_frame_t *frame) {
@@ -152,7 +151,8 @@ static coll_status_t accept_received(tcp_peer_t *peer, uint32_t received) {
 }
 
 static coll_status_t tell_received(tcp_peer_t *peer) {
-  bool is_due = peer->received - peer->told >= UNTOLD_FRAMES || peer->untold_bytes >= UNTOLD_BYTES;
+  bool is_due =
+      peer->received - peer->told >= UNTOLD_FRAMES || peer->untold_bytes >= TCP_UNTOLD_BYTES;
   const tcp_frame_t frame = {.kind = TCP_RECEIVED};
   return peer->recovers && is_due ? tcp_order_send(peer, &frame, NULL, false) : COLL_OK;
 }
