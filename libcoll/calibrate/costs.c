@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "base/fork.h"
-#include "base/socket.h"
+#include "base/net/socket.h"
 #include "calibrate/exclusive.h"
 #include "calibrate/pair.h"
 #include "device/ops.h"

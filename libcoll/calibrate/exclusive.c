@@ -9,7 +9,7 @@
 #include <sys/un.h>
 
 #include "base/clock.h"
-#include "base/socket.h"
+#include "base/net/socket.h"
 
 #define RETRY_NS 10000000u
 

@@ -11,8 +11,8 @@
 
 #include "base/fork.h"
 #include "base/handles.h"
+#include "base/net/secret.h"
 #include "base/ranks.h"
-#include "base/secret.h"
 #include "bootstrap/process.h"
 #include "comm/cache_entry.h"
 #include "engine/world.h"

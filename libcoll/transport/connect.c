@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/handshake.h"
+#include "base/net/handshake.h"
 #include "transport/mixed/mixed.h"
 #include "transport/shm/shm.h"
 #include "transport/tcp/tcp.h"

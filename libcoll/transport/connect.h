@@ -6,7 +6,7 @@
 #ifndef TRANSPORT_CONNECT_H
 #define TRANSPORT_CONNECT_H
 
-#include "base/secret.h"
+#include "base/net/secret.h"
 #include "topo/host.h"
 #include "transport/ops.h"
 #include "transport/settings.h"

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/handshake.h"
+#include "base/net/handshake.h"
 
 #define PURPOSE "test"
 #define LATER_NS (base_clock_now_ns() + 20000000000u)

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/handshake.h"
+#include "base/net/handshake.h"
 
 #define PURPOSE "test"
 

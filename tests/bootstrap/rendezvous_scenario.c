@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/handshake.h"
+#include "base/net/handshake.h"
 #include "bootstrap/rendezvous/dial.h"
 #include "bootstrap/rendezvous/wire.h"
 #include "harness/harness.h"

@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/socket.h"
+#include "base/net/socket.h"
 #include "calibrate/costs.h"
 #include "calibrate/exclusive.h"
 #include "calibrate/pair.h"

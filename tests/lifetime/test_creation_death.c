@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/handshake.h"
+#include "base/net/handshake.h"
 #include "bootstrap/rendezvous/server.h"
 #include "bootstrap/rendezvous/wire.h"
 #include "flight/process.h"
@@ -31,7 +31,7 @@
 
 enum { STEPS_TO_HELLO = 27, SENDS_TO_HELLO = 3 };
 
-/* Of a server's answer in the handshake: a mark, a number and a proof (base/handshake.h). */
+/* Of a server's answer in the handshake: a mark, a number and a proof (base/net/handshake.h). */
 #define ANSWER_BYTES (8 + BASE_HANDSHAKE_NONCE_BYTES + BASE_SECRET_BYTES)
 
 /* ---- counting system calls ------------------------------------------------------------------*/

@@ -17,6 +17,8 @@ CLEAN = {
     "libcoll/include/coll_algo.h":
         "/* Its part. */\n#ifndef COLL_ALGO_H\n#define COLL_ALGO_H\n#include <coll.h>\n#endif\n",
     "base/base.h": "/* Base. */\n#ifndef BASE_H\n#define BASE_H\n#include <coll.h>\n#endif\n",
+    "base/net/net.h":
+        "/* Net. */\n#ifndef NET_H\n#define NET_H\n#include \"base/base.h\"\n#endif\n",
     "topo/topo.h": "/* Topo. */\n#ifndef TOPO_H\n#define TOPO_H\n#endif\n",
     "libcoll/plan/plan.h": "/* Plan. */\n#ifndef PLAN_H\n#define PLAN_H\n#endif\n",
     "libcoll/transport/ops.h": "/* Ops. */\n#ifndef OPS_H\n#define OPS_H\n#endif\n",
@@ -42,6 +44,12 @@ CASES = [
     ("algo includes engine",
      {"libcoll/algo/a.c": c_file('#include "engine/engine.h"\n')},
      "libcoll/algo/a.c:2: algo may not include engine"),
+    ("base includes its networks",
+     {"base/b.c": c_file('#include "base/net/net.h"\n')}, "base may not include base/net"),
+    ("plan includes networks",
+     {"libcoll/plan/p.c": c_file('#include "base/net/net.h"\n')}, "plan may not include base/net"),
+    ("a transport includes networks",
+     {"libcoll/transport/t.c": c_file('#include "base/net/net.h"\n')}, None),
     ("topo includes plan",
      {"topo/t.c": c_file('#include "plan/plan.h"\n')}, "topo may not include plan"),
     ("base includes plan",

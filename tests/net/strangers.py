@@ -15,7 +15,7 @@ import time
 
 AT_ONCE, PER_SECOND, OPEN_MAX = 1000, 200, 4000
 TO_ANYONE = 72 + 16  # an answer without a proof, and that there is no time
-HELLO = b"colla002" + bytes(range(32))  # of base/handshake.c
+HELLO = b"colla002" + bytes(range(32))  # of base/net/handshake.c
 
 
 def listening_ports():

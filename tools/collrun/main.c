@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/handshake.h"
+#include "base/net/handshake.h"
 #include "base/tool.h"
 #include "tools/collrun/job.h"
 #include "tools/collrun/layout.h"

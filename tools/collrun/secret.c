@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/peer.h"
+#include "base/net/peer.h"
 
 #define RETRY_NS 10000000u /* where there are no descriptors for a caller that waits */
 

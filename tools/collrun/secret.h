@@ -6,7 +6,7 @@
 #ifndef COLLRUN_SECRET_H
 #define COLLRUN_SECRET_H
 
-#include "base/secret.h"
+#include "base/net/secret.h"
 
 #define COLLRUN_SECRET_NAME_BYTES 112
 

@@ -37,7 +37,7 @@ static struct pmi {
   bool by_port; /* fd was made by this process, not inherited from the launcher */
 } pmi;
 
-/* base/socket.h closes a connection of the parent in a child. */
+/* base/net/socket.h closes a connection of the parent in a child. */
 static void forget(void) {
   if (pmi.by_port) pmi.fd = 0;
 }

@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "base/deadline.h"
 #include "base/fork.h"
-#include "base/socket.h"
+#include "base/net/socket.h"
 #include "bootstrap/launch/launch.h"
 #include "bootstrap/rendezvous/dialer.h"
 #include "bootstrap/rendezvous/wire.h"
@@ -38,7 +38,7 @@ enum {
 static int connection; /* 0: none */
 static int own_rank;
 
-/* The connection is the parent's, and base/socket.h closes it in a child. */
+/* The connection is the parent's, and base/net/socket.h closes it in a child. */
 static void forget(void) {
   connection = 0;
 }

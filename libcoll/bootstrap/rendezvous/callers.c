@@ -16,7 +16,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/descriptors.h"
-#include "base/socket.h"
+#include "base/net/socket.h"
 #include "plan/plan.h"
 
 #define SILENT_NS 20000000u     /* without a word, after which a caller may be hung up on */

@@ -14,8 +14,8 @@
 #include "base/cancel.h"
 #include "base/clock.h"
 #include "base/deadline.h"
-#include "base/handshake.h"
-#include "base/socket.h"
+#include "base/net/handshake.h"
+#include "base/net/socket.h"
 #include "bootstrap/rendezvous/dialer.h"
 #include "bootstrap/rendezvous/rendezvous.h"
 

@@ -12,7 +12,7 @@
 #include "base/cancel.h"
 #include "base/clock.h"
 #include "base/deadline.h"
-#include "base/socket.h"
+#include "base/net/socket.h"
 
 #define NEXT_NS 100000000u  /* an address that has not answered by then is not waited for alone */
 #define LAST_NS 2000000000u /* those that have not answered so long after the last was tried */

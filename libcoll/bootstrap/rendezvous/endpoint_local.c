@@ -1,7 +1,7 @@
 /*
  * Without libsodium the ranks of a job meet at a UNIX socket, where the kernel says who calls
- * (base/handshake_local.c). Its abstract name is made of the port, so that addresses stay what they
- * are with TCP. Network namespaces have names of their own, as they have ports.
+ * (base/net/handshake_local.c). Its abstract name is made of the port, so that addresses stay what
+ * they are with TCP. Network namespaces have names of their own, as they have ports.
  */
 #include <errno.h>
 #include <netdb.h>
@@ -13,8 +13,8 @@
 #include <sys/un.h>
 
 #include "base/clock.h"
-#include "base/handshake.h"
-#include "base/socket.h"
+#include "base/net/handshake.h"
+#include "base/net/socket.h"
 #include "bootstrap/rendezvous/dial.h"
 #include "bootstrap/rendezvous/endpoint.h"
 #include "bootstrap/rendezvous/host_name.h"

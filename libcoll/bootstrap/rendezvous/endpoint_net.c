@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 
 #include "base/clock.h"
-#include "base/socket.h"
+#include "base/net/socket.h"
 #include "bootstrap/rendezvous/dial.h"
 #include "bootstrap/rendezvous/endpoint.h"
 #include "bootstrap/rendezvous/host_name.h"

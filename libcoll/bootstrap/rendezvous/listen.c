@@ -3,7 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/socket.h"
+#include "base/net/socket.h"
 #include "bootstrap/rendezvous/endpoint.h"
 #include "bootstrap/rendezvous/rendezvous.h"
 #include "bootstrap/rendezvous/server.h"

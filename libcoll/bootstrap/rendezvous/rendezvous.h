@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-#include "base/secret.h"
+#include "base/net/secret.h"
 #include "base/status.h"
 #include "bootstrap/process.h"
 #include "bootstrap/rendezvous/wire.h"

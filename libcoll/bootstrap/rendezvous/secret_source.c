@@ -17,9 +17,9 @@
 
 #include "base/clock.h"
 #include "base/deadline.h"
-#include "base/handshake.h"
-#include "base/peer.h"
-#include "base/socket.h"
+#include "base/net/handshake.h"
+#include "base/net/peer.h"
+#include "base/net/socket.h"
 #include "bootstrap/rendezvous/rendezvous.h"
 #include "bootstrap/rendezvous/secret_source.h"
 #include "topo/interfaces.h"

@@ -20,7 +20,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/deadline.h"
-#include "base/socket.h"
+#include "base/net/socket.h"
 #include "bootstrap/rendezvous/callers.h"
 
 #define UNUSED_NS 3600000000000u   /* lifetime of a server that no rank joins */

@@ -7,7 +7,7 @@
 
 #include <poll.h>
 
-#include "base/handshake.h"
+#include "base/net/handshake.h"
 #include "bootstrap/rendezvous/rendezvous.h"
 #include "bootstrap/rendezvous/server.h"
 #include "bootstrap/rendezvous/wire.h"

@@ -2,7 +2,7 @@
  * The messages of the rendezvous protocol, and transfers with a deadline. Messages are fixed C
  * structures, sent between hosts of one byte order.
  *
- * A rank connects, both sides prove that they know the secret (base/handshake.h), and the rank
+ * A rank connects, both sides prove that they know the secret (base/net/handshake.h), and the rank
  * sends a hello and its record. The server replies with a greeting. When all ranks have joined, it
  * sends each an answer with status COLL_OK, followed by all records. The rank connects to its peers
  * and sends a report; a second one if it is cancelled meanwhile. When all reports have arrived, the

@@ -13,8 +13,8 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/deadline.h"
-#include "base/handshake.h"
-#include "base/socket.h"
+#include "base/net/handshake.h"
+#include "base/net/socket.h"
 
 #define BACKLOG 4096
 #define WATCH_NS 20000000u /* between checks of the watch */

@@ -7,7 +7,7 @@
 #include <poll.h>
 
 #include "base/clock.h"
-#include "base/socket.h"
+#include "base/net/socket.h"
 
 #define MAGIC \
   UINT64_C(0x33706374636c6c31) /* changes with frames; differs in the other byte order */

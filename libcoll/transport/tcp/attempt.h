@@ -1,9 +1,9 @@
 /*
  * One connection between two ranks that is being made, private to this folder. One has connected
  * to the port of the other. Both prove that they know the communicator's secret
- * (base/handshake.h); then the one that has connected says who it is (hello), the other replies,
- * and the first confirms: so both know that the other has the same connection, although an attempt
- * may be given up and made again at another address, or reach a host that is no rank's.
+ * (base/net/handshake.h); then the one that has connected says who it is (hello), the other
+ * replies, and the first confirms: so both know that the other has the same connection, although an
+ * attempt may be given up and made again at another address, or reach a host that is no rank's.
  */
 #ifndef TRANSPORT_TCP_ATTEMPT_H
 #define TRANSPORT_TCP_ATTEMPT_H
@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <sys/socket.h>
 
-#include "base/handshake.h"
+#include "base/net/handshake.h"
 #include "transport/tcp/connect.h"
 
 /* Who this rank is. */

@@ -3,7 +3,7 @@
  * by the bootstrap. In a communicator of few ranks all connections are made when it is created.
  * In a large one these are those of a binary tree, over which aborts reach every rank, and all
  * others are made when they are first used. Whoever does not know the communicator's secret
- * (base/handshake.h) is hung up on, and never waited for.
+ * (base/net/handshake.h) is hung up on, and never waited for.
  */
 #ifndef TRANSPORT_TCP_CONNECT_H
 #define TRANSPORT_TCP_CONNECT_H
@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/secret.h"
+#include "base/net/secret.h"
 #include "base/status.h"
 #include "transport/watch.h"
 

@@ -17,7 +17,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/deadline.h"
-#include "base/socket.h"
+#include "base/net/socket.h"
 #include "transport/tcp/dial.h"
 #include "transport/tcp/end.h"
 

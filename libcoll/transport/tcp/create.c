@@ -12,7 +12,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/deadline.h"
-#include "base/socket.h"
+#include "base/net/socket.h"
 #include "transport/tcp/end.h"
 #include "transport/tcp/tcp.h"
 

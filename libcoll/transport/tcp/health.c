@@ -18,7 +18,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/socket.h"
+#include "base/net/socket.h"
 #include "transport/tcp/end.h"
 
 /* ---- hosts ----------------------------------------------------------------------------------*/

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "base/handshake.h"
-#include "base/socket.h"
+#include "base/net/handshake.h"
+#include "base/net/socket.h"
 #include "base/text.h"
 #include "topo/interfaces.h"
 #include "transport/tcp/attempt.h"

@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 
 #include "base/clock.h"
-#include "base/socket.h"
+#include "base/net/socket.h"
 #include "transport/tcp/end.h"
 
 /* More than a rank may send that then makes no calls for a while: what the socket does not accept

@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/socket.h"
+#include "base/net/socket.h"
 #include "transport/tcp/end.h"
 
 #define PARTS_MAX 16 /* of one sendmsg */

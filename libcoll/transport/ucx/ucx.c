@@ -16,7 +16,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
-#include "base/secret.h"
+#include "base/net/secret.h"
 #include "transport/ucx/state.h"
 
 #define FAILED_NS 1000000000u /* until a peer that UCX gave up is lost */

@@ -1,5 +1,5 @@
 /* What needs no cryptography. secret_sodium.c has the rest, secret_local.c stands in for it. */
-#include "base/secret.h"
+#include "base/net/secret.h"
 
 #include <string.h>
 #include <sys/random.h>

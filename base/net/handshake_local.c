@@ -10,8 +10,8 @@
  */
 #include <string.h>
 
-#include "base/handshake_proof.h"
-#include "base/peer.h"
+#include "base/net/handshake_proof.h"
+#include "base/net/peer.h"
 
 coll_status_t base_handshake_check_hosts(void) {
   return base_fail(COLL_ERROR_UNSUPPORTED,

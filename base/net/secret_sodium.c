@@ -2,7 +2,7 @@
 #include <sodium.h>
 #include <string.h>
 
-#include "base/secret.h"
+#include "base/net/secret.h"
 
 _Static_assert(crypto_auth_hmacsha256_BYTES == BASE_SECRET_BYTES, "one block of HKDF");
 

@@ -1,5 +1,5 @@
 /* The credentials are those at the time of connect and listen; no process can set others. */
-#include "base/peer.h"
+#include "base/net/peer.h"
 
 #include <sys/socket.h>
 #include <unistd.h>

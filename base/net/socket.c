@@ -1,5 +1,5 @@
 /* The list is a set of bits, one for each descriptor. */
-#include "base/socket.h"
+#include "base/net/socket.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -2,10 +2,10 @@
  * What of the handshake depends on libsodium. handshake_sodium.c has it, handshake_local.c is for
  * builds without libsodium.
  */
-#ifndef BASE_HANDSHAKE_PROOF_H
-#define BASE_HANDSHAKE_PROOF_H
+#ifndef BASE_NET_HANDSHAKE_PROOF_H
+#define BASE_NET_HANDSHAKE_PROOF_H
 
-#include "base/handshake.h"
+#include "base/net/handshake.h"
 
 /* Sets handshake->own. False: there is no random number. */
 bool base_handshake_draw(base_handshake_t *handshake);

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "base/handshake_proof.h"
+#include "base/net/handshake_proof.h"
 
 coll_status_t base_handshake_check_hosts(void) {
   return COLL_OK;

@@ -1,5 +1,5 @@
 /* Messages are so small that the buffer of a new socket has room for them. */
-#include "base/handshake.h"
+#include "base/net/handshake.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 
 #include "base/deadline.h"
-#include "base/handshake_proof.h"
+#include "base/net/handshake_proof.h"
 
 static const char magic[] = BASE_HANDSHAKE_MAGIC, retry[] = "collwait";
 

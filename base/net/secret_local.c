@@ -1,6 +1,6 @@
 /* Without libsodium a secret never leaves its host (handshake_local.c), so one serves all purposes
  * of a job. */
-#include "base/secret.h"
+#include "base/net/secret.h"
 
 base_secret_t base_secret_derive(const base_secret_t *from, const char *purpose, const void *info,
                                  size_t bytes) {

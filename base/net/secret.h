@@ -3,8 +3,8 @@
  * of arguments, the environment and logs; base_secret_t lies in memory that the owner wipes
  * (base_secret_wipe) and that core dumps may contain, if the program dumps core.
  */
-#ifndef BASE_SECRET_H
-#define BASE_SECRET_H
+#ifndef BASE_NET_SECRET_H
+#define BASE_NET_SECRET_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* Who is at the other end of a UNIX socket, as the kernel says (unix(7), SO_PEERCRED). */
-#ifndef BASE_PEER_H
-#define BASE_PEER_H
+#ifndef BASE_NET_PEER_H
+#define BASE_NET_PEER_H
 
 #include <stdbool.h>
 

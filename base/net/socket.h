@@ -8,8 +8,8 @@
  * No thread forks between the making of a socket and its entry in the list, or between its removal
  * and close.
  */
-#ifndef BASE_SOCKET_H
-#define BASE_SOCKET_H
+#ifndef BASE_NET_SOCKET_H
+#define BASE_NET_SOCKET_H
 
 /* As socket(2), with SOCK_CLOEXEC. */
 int base_socket(int domain, int type, int protocol);

@@ -9,10 +9,10 @@
  * Built without libsodium, the library makes connections within a host only, over UNIX sockets
  * (handshake_local.c).
  */
-#ifndef BASE_HANDSHAKE_H
-#define BASE_HANDSHAKE_H
+#ifndef BASE_NET_HANDSHAKE_H
+#define BASE_NET_HANDSHAKE_H
 
-#include "base/secret.h"
+#include "base/net/secret.h"
 
 #define BASE_HANDSHAKE_NONCE_BYTES 32
 
