@@ -58,10 +58,19 @@ int base_socket(int domain, int type, int protocol) {
   return fd;
 }
 
-int base_socket_accept(int listener, int flags) {
-  pthread_mutex_lock(&lock);
-  int fd = enter(accept4(listener, NULL, NULL, flags | SOCK_CLOEXEC));
-  pthread_mutex_unlock(&lock);
+/* accept4(2) also returns what went wrong with a connection before it was accepted. */
+static bool is_of_caller(int error) {
+  return error == EINTR || error == ECONNABORTED || error == EPROTO || error == EHOSTUNREACH ||
+         error == ENETUNREACH || error == EHOSTDOWN || error == ENETDOWN || error == ENONET;
+}
+
+int base_socket_accept(int listener) {
+  int fd;
+  do {
+    pthread_mutex_lock(&lock);
+    fd = enter(accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    pthread_mutex_unlock(&lock);
+  } while (fd < 0 && is_of_caller(errno));
   return fd;
 }
 

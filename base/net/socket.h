@@ -14,9 +14,9 @@
 /* As socket(2), with SOCK_CLOEXEC. */
 int base_socket(int domain, int type, int protocol);
 
-/* As accept4(2) without an address, with SOCK_CLOEXEC; flags: SOCK_NONBLOCK or 0. Must
- * not wait: the listener does not block, or a connection is there. */
-int base_socket_accept(int listener, int flags);
+/* As accept4(2) without an address, with SOCK_CLOEXEC and SOCK_NONBLOCK, but that callers who have
+ * gone are passed over. The listener does not block. */
+int base_socket_accept(int listener);
 
 /* Sets the error number only if it fails, as close(2). */
 void base_socket_close(int fd);

@@ -215,7 +215,7 @@ Test(rendezvous, serves_all_but_a_rank_that_is_stopped) {
   rendezvous_server_t *server;
   const rendezvous_scenario_t scenario = rendezvous_scenario(0);
   base_descriptors_make_room(SIZE + FEW_FILES); /* the server raises its own limit */
-  int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   cr_assert_eq(bind(listener, (struct sockaddr *)&address, bytes), 0);
   cr_assert_eq(listen(listener, SIZE), 0);
   bytes = sizeof address;

@@ -1,14 +1,14 @@
 /* collrun: starts the ranks of a program on this machine or on several hosts. This file makes the
  * checks that are possible before any rank runs: the command line, the port, the output folder. */
 #include <errno.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <sys/random.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/net/handshake.h"
+#include "base/net/listen.h"
+#include "base/net/socket.h"
 #include "base/tool.h"
 #include "tools/collrun/job.h"
 #include "tools/collrun/layout.h"
@@ -19,20 +19,12 @@ enum { PORT_FIRST = 20000, PORT_COUNT = 12000, PORT_TRIES = 200 };
 
 /* Whether this process can listen on the port; errno otherwise. */
 static bool is_free(int port) {
-  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
   bool serves_hosts = base_handshake_check_hosts() == COLL_OK;
-  if (fd < 0) return false;
-  /* As in a server: a port with connections in TIME_WAIT counts as free. */
-  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  struct sockaddr_in address = {
-      .sin_family = AF_INET,
-      .sin_port = htons((uint16_t)port),
-      .sin_addr.s_addr = htonl(serves_hosts ? INADDR_ANY : INADDR_LOOPBACK)};
-  bool is_free = bind(fd, (struct sockaddr *)&address, sizeof address) == 0 && listen(fd, 1) == 0;
-  int error = errno;
-  close(fd);
-  errno = error;
-  return is_free;
+  const struct in_addr at = {.s_addr = htonl(serves_hosts ? INADDR_ANY : INADDR_LOOPBACK)};
+  base_address_t address = base_address_of_ip(false, &at, (uint16_t)port);
+  int fd = base_listen(SOCK_STREAM, &address);
+  if (fd >= 0) base_socket_close(fd);
+  return fd >= 0;
 }
 
 /* `wanted`, or with 0 a free one. Another program may still take it before rank 0 listens on it; so

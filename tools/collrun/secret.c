@@ -5,12 +5,12 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/net/listen.h"
 #include "base/net/peer.h"
+#include "base/net/socket.h"
 
 #define RETRY_NS 10000000u /* where there are no descriptors for a caller that waits */
 
@@ -45,18 +45,13 @@ void collrun_secret_send(const collrun_secret_t *secret, int to) {
 
 /* The kernel chooses the name. */
 static coll_status_t listen_for_ranks(collrun_secret_t *secret) {
-  struct sockaddr_un address = {.sun_family = AF_UNIX};
-  socklen_t length = sizeof(sa_family_t);
-  secret->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  bool listens = secret->listener >= 0 &&
-                 bind(secret->listener, (struct sockaddr *)&address, length) == 0 &&
-                 listen(secret->listener, SOMAXCONN) == 0;
-  length = sizeof address;
-  if (!listens || getsockname(secret->listener, (struct sockaddr *)&address, &length) != 0) {
+  base_address_t address = {.bytes = sizeof(sa_family_t), .local = {.sun_family = AF_UNIX}};
+  secret->listener = base_listen(SOCK_STREAM, &address);
+  if (secret->listener < 0) {
     return base_fail_errno(COLL_ERROR_SYSTEM, "cannot listen for ranks that ask for the secret");
   }
-  size_t bytes = length - offsetof(struct sockaddr_un, sun_path) - 1;
-  snprintf(secret->name, sizeof secret->name, "@%.*s", (int)bytes, address.sun_path + 1);
+  size_t bytes = address.bytes - offsetof(struct sockaddr_un, sun_path) - 1;
+  snprintf(secret->name, sizeof secret->name, "@%.*s", (int)bytes, address.local.sun_path + 1);
   return COLL_OK;
 }
 
@@ -68,20 +63,19 @@ coll_status_t collrun_secret_open(bool is_agent, bool starts_ranks, collrun_secr
   return status;
 }
 
-/* Whether a later call may succeed: a caller has gone, or there is no room for one now. */
+/* Whether a later call may succeed: there is no room for one now. */
 static bool heals(int error) {
-  return error == EINTR || error == ECONNABORTED || error == EMFILE || error == ENFILE ||
-         error == ENOBUFS || error == ENOMEM;
+  return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
 
 coll_status_t collrun_secret_serve(const collrun_secret_t *secret) {
   int fd;
-  while ((fd = accept4(secret->listener, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
+  while ((fd = base_socket_accept(secret->listener)) >= 0) {
     if (base_peer_is_own_user(fd)) {
       (void)send(fd, secret->secret.bytes, sizeof secret->secret.bytes,
                  MSG_NOSIGNAL | MSG_DONTWAIT);
     }
-    close(fd);
+    base_socket_close(fd);
   }
   if (errno == EAGAIN || errno == EWOULDBLOCK) return COLL_OK;
   if (!heals(errno))
@@ -91,7 +85,7 @@ coll_status_t collrun_secret_serve(const collrun_secret_t *secret) {
 }
 
 void collrun_secret_close(collrun_secret_t *secret) {
-  if (secret->listener >= 0) close(secret->listener);
+  if (secret->listener >= 0) base_socket_close(secret->listener);
   base_secret_wipe(&secret->secret);
   secret->listener = -1;
 }

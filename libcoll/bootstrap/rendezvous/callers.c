@@ -216,7 +216,7 @@ void rendezvous_callers_accept(rendezvous_server_t *server) {
     if (stranger < 0) return;
     drop(server, stranger);
   }
-  int fd = base_socket_accept(server->listener, SOCK_NONBLOCK);
+  int fd = base_socket_accept(server->listener);
   server->starved = fd < 0 && (errno == EMFILE || errno == ENFILE);
   if (fd >= 0) {
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);

@@ -9,12 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 
 #include "base/clock.h"
 #include "base/net/handshake.h"
-#include "base/net/socket.h"
+#include "base/net/listen.h"
 #include "bootstrap/rendezvous/dial.h"
 #include "bootstrap/rendezvous/endpoint.h"
 #include "bootstrap/rendezvous/host_name.h"
@@ -24,11 +22,13 @@
 #define PORT_FIRST 1024
 #define PORT_TRIES 1000
 
-static socklen_t name_of(uint16_t port, struct sockaddr_un *name) {
-  *name = (struct sockaddr_un){.sun_family = AF_UNIX};
-  int bytes = snprintf(name->sun_path + 1, sizeof name->sun_path - 1, "libcoll-rendezvous-%u",
-                       (unsigned)port);
-  return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)bytes);
+static base_address_t name_of(uint16_t port) {
+  base_address_t name = {.local = {.sun_family = AF_UNIX}};
+  char *path = name.local.sun_path + 1;
+  int bytes =
+      snprintf(path, sizeof name.local.sun_path - 1, "libcoll-rendezvous-%u", (unsigned)port);
+  name.bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)bytes);
+  return name;
 }
 
 static coll_status_t check_name(const char *name) {
@@ -56,15 +56,8 @@ static coll_status_t check_host(const rendezvous_address_t *address) {
 
 /* A listening socket, or -1 with errno. */
 static int listen_once(uint16_t port) {
-  struct sockaddr_un name;
-  socklen_t bytes = name_of(port, &name);
-  int fd = base_socket(AF_UNIX, SOCK_STREAM, 0);
-  if (fd < 0) return -1;
-  if (bind(fd, (struct sockaddr *)&name, bytes) == 0 && listen(fd, 1024) == 0) return fd;
-  int error = errno;
-  base_socket_close(fd);
-  errno = error;
-  return -1;
+  base_address_t name = name_of(port);
+  return base_listen(SOCK_STREAM, &name);
 }
 
 /* At a port that is free. */
@@ -107,11 +100,11 @@ coll_status_t rendezvous_listen(rendezvous_address_t *address, int *listener, ui
 /* ---- callers --------------------------------------------------------------------------------*/
 
 coll_status_t dial_resolve(const rendezvous_address_t *address, dial_targets_t *targets) {
-  struct sockaddr_un name;
   COLL_TRY(check_host(address));
   memset(targets, 0, sizeof *targets);
-  targets->lengths[0] = name_of(address->port, &name);
-  memcpy(&targets->at[0], &name, sizeof name);
+  const base_address_t name = name_of(address->port);
+  targets->lengths[0] = name.bytes;
+  targets->at[0] = name.room;
   targets->count = 1;
   return COLL_OK;
 }

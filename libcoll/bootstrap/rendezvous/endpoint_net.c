@@ -1,14 +1,10 @@
 /* TCP: where the server listens and where its callers connect. */
 #include <errno.h>
 #include <netdb.h>
-#include <netinet/in.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
 
 #include "base/clock.h"
-#include "base/net/socket.h"
+#include "base/net/listen.h"
 #include "bootstrap/rendezvous/dial.h"
 #include "bootstrap/rendezvous/endpoint.h"
 #include "bootstrap/rendezvous/host_name.h"
@@ -20,40 +16,16 @@
 
 /* ---- the server -----------------------------------------------------------------------------*/
 
-/* A listening socket, or -1 with errno. */
-static int listen_at(const struct sockaddr *address, socklen_t bytes) {
-  int on = 1, zero = 0, fd = base_socket(address->sa_family, SOCK_STREAM, 0);
-  if (fd < 0) return -1;
-  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (address->sa_family == AF_INET6) {
-    setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof zero);
-  }
-  if (bind(fd, address, bytes) == 0 && listen(fd, 1024) == 0) return fd;
-  int error = errno;
-  base_socket_close(fd);
-  errno = error;
-  return -1;
-}
-
 /* At the first of these addresses that is this host's. */
-static int listen_at_one(const struct addrinfo *found) {
+static int listen_at_one(const struct addrinfo *found, uint16_t *port) {
   int fd = -1;
   errno = EADDRNOTAVAIL;
   for (; found != NULL && fd < 0 && errno == EADDRNOTAVAIL; found = found->ai_next) {
-    fd = listen_at(found->ai_addr, found->ai_addrlen);
+    base_address_t address = base_address_of(found->ai_addr, found->ai_addrlen);
+    fd = base_listen(SOCK_STREAM, &address);
+    if (fd >= 0) *port = base_address_port(&address);
   }
   return fd;
-}
-
-/* IPv6 with IPv4 in it, or where there is no IPv6, IPv4. */
-static int listen_everywhere(uint16_t port) {
-  const struct sockaddr_in6 wide = {
-      .sin6_family = AF_INET6, .sin6_port = htons(port), .sin6_addr = in6addr_any};
-  const struct sockaddr_in narrow = {
-      .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_ANY)};
-  int fd = listen_at((const struct sockaddr *)&wide, sizeof wide);
-  if (fd >= 0 || errno == EADDRINUSE) return fd;
-  return listen_at((const struct sockaddr *)&narrow, sizeof narrow);
 }
 
 /* Whether other hosts know the name as an address of this host, which itself takes it for its
@@ -65,27 +37,16 @@ static bool is_loopback_here_alone(const char *host, const struct addrinfo *foun
   return !rendezvous_host_is_address(host) && !rendezvous_host_is_localhost(host);
 }
 
-/* found: what the host's name resolves to; NULL: nothing. Sets address->is_here. */
-static int listen_once(rendezvous_address_t *address, bool is_guarded,
-                       const struct addrinfo *found) {
+/* found: what the host's name resolves to; NULL: nothing. Sets address->is_here and *port. */
+static int listen_once(rendezvous_address_t *address, bool is_guarded, const struct addrinfo *found,
+                       uint16_t *port) {
+  *port = address->port;
   address->is_here =
       address->host[0] == '\0' || (is_guarded && is_loopback_here_alone(address->host, found));
-  int fd = address->is_here ? listen_everywhere(address->port) : listen_at_one(found);
+  int fd = address->is_here ? base_listen_everywhere(port) : listen_at_one(found, port);
   if (fd >= 0 || address->is_here || !is_guarded || errno != EADDRNOTAVAIL) return fd;
   address->is_here = true;
-  return listen_everywhere(address->port);
-}
-
-static uint16_t port_of(int listener) {
-  struct sockaddr_storage address;
-  char port[8];
-  socklen_t length = sizeof address;
-  if (getsockname(listener, (struct sockaddr *)&address, &length) != 0 ||
-      getnameinfo((struct sockaddr *)&address, length, NULL, 0, port, sizeof port,
-                  NI_NUMERICSERV) != 0) {
-    return 0;
-  }
-  return (uint16_t)strtoul(port, NULL, 10);
+  return base_listen_everywhere(port);
 }
 
 static coll_status_t fail_listening(const rendezvous_address_t *address, int error) {
@@ -128,17 +89,15 @@ coll_status_t rendezvous_listen(rendezvous_address_t *address, int *listener, ui
   COLL_TRY(rendezvous_is_guarded(address, &is_guarded));
   COLL_TRY(resolve(address, is_guarded, &found));
   uint64_t deadline_ns = base_clock_now_ns() + RENDEZVOUS_PORT_NS;
-  int fd = listen_once(address, is_guarded, found);
+  int fd = listen_once(address, is_guarded, found, port);
   while (fd < 0 && errno == EADDRINUSE && base_clock_now_ns() < deadline_ns) {
     base_clock_sleep_ns(PORT_RETRY_NS);
-    fd = listen_once(address, is_guarded, found);
+    fd = listen_once(address, is_guarded, found, port);
   }
   int cause = errno;
   if (found != NULL) freeaddrinfo(found);
   *listener = fd;
-  if (fd < 0) return fail_listening(address, cause);
-  *port = port_of(fd);
-  return COLL_OK;
+  return fd >= 0 ? COLL_OK : fail_listening(address, cause);
 }
 
 /* ---- callers --------------------------------------------------------------------------------*/

@@ -7,7 +7,6 @@
 #include "bootstrap/rendezvous/server.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -316,7 +315,6 @@ coll_status_t rendezvous_server_create(int listener, const rendezvous_address_t 
   rendezvous_server_t *made = NULL;
   COLL_TRY(base_alloc(1, sizeof *made, "a rendezvous server", (void **)&made));
   made->listener = listener;
-  (void)fcntl(listener, F_SETFL, O_NONBLOCK); /* a caller may be gone before it is accepted */
   made->secret = address->secret;
   rendezvous_purpose(address, made->purpose);
   made->own_port = own_port;

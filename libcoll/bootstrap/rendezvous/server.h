@@ -17,9 +17,9 @@ typedef struct rendezvous_server rendezvous_server_t;
  * may need, to tell late ranks why. */
 #define RENDEZVOUS_LINGER_NS 300000000u
 
-/* On success takes over the listening socket. address: its job and secret. own_port: no other
- * rendezvous will use the port, so after a failure the server may listen until the ranks' timeout.
- * Freed by rendezvous_server_destroy. COLL_ERROR_MEMORY, COLL_ERROR_SYSTEM. */
+/* On success takes over the listening socket, which does not block. address: its job and secret.
+ * own_port: no other rendezvous will use the port, so after a failure the server may listen until
+ * the ranks' timeout. Freed by rendezvous_server_destroy. COLL_ERROR_MEMORY, COLL_ERROR_SYSTEM. */
 coll_status_t rendezvous_server_create(int listener, const rendezvous_address_t *address,
                                        bool own_port, rendezvous_server_t **server);
 

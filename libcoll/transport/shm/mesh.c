@@ -6,17 +6,15 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/deadline.h"
 #include "base/net/handshake.h"
+#include "base/net/listen.h"
 #include "base/net/socket.h"
 
-#define BACKLOG 4096
 #define WATCH_NS 20000000u /* between checks of the watch */
 #define RETRY_NS 5000000u  /* between attempts to send to a full queue */
 
@@ -27,27 +25,20 @@ typedef union control {
 } control_t;
 
 coll_status_t shm_mesh_listen(shm_mesh_t *mesh, shm_mesh_name_t *name) {
-  struct sockaddr_un address = {.sun_family = AF_UNIX};
-  socklen_t length = sizeof(sa_family_t); /* an empty name: the kernel chooses one */
+  base_address_t address = {.bytes = sizeof(sa_family_t), .local = {.sun_family = AF_UNIX}};
   *mesh = (shm_mesh_t){.listener = -1};
-  int fd = base_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
-  if (fd < 0) return base_fail_errno(COLL_ERROR_SYSTEM, "cannot make a socket for local ranks");
-  if (bind(fd, (struct sockaddr *)&address, length) != 0 || listen(fd, BACKLOG) != 0) {
-    coll_status_t status =
-        base_fail_errno(COLL_ERROR_SYSTEM, "cannot listen on a socket for local ranks");
-    base_socket_close(fd);
-    return status;
+  int fd = base_listen(SOCK_SEQPACKET, &address);
+  if (fd < 0) {
+    return base_fail_errno(COLL_ERROR_SYSTEM, "cannot listen on a socket for local ranks");
   }
-  length = sizeof address;
-  getsockname(fd, (struct sockaddr *)&address, &length);
-  size_t bytes = length - sizeof(sa_family_t);
+  size_t bytes = address.bytes - sizeof(sa_family_t);
   if (bytes > sizeof name->text) {
     base_socket_close(fd);
     return base_fail(COLL_ERROR_SYSTEM, "the kernel chose a socket name of %zu bytes", bytes);
   }
   memset(name, 0, sizeof *name);
   name->length = (uint8_t)bytes;
-  memcpy(name->text, address.sun_path, bytes);
+  memcpy(name->text, address.local.sun_path, bytes);
   mesh->listener = fd;
   return COLL_OK;
 }
@@ -278,7 +269,7 @@ coll_status_t shm_mesh_recv(shm_mesh_t *mesh, shm_note_t *note, int *fd, bool *g
   *fd = -1;
   receive_from_silent(mesh, note, fd, got);
   while (!*got) {
-    int connection = base_socket_accept(mesh->listener, 0);
+    int connection = base_socket_accept(mesh->listener);
     if (connection >= 0 && !base_handshake_is_for(connection)) {
       base_socket_close(connection);
     } else if (connection >= 0) {
@@ -288,7 +279,7 @@ coll_status_t shm_mesh_recv(shm_mesh_t *mesh, shm_note_t *note, int *fd, bool *g
       close_oldest(mesh, note, fd, got);
     } else if (errno == EAGAIN) {
       return COLL_OK;
-    } else if (errno != EINTR && errno != ECONNABORTED) {
+    } else {
       return base_fail_errno(COLL_ERROR_SYSTEM, "rank %d: cannot accept local ranks' connections",
                              mesh->rank);
     }

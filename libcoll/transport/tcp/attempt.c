@@ -124,11 +124,10 @@ bool tcp_attempt_confirm(tcp_attempt_t *attempt, const tcp_identity_t *own) {
 
 bool tcp_attempt_begin(tcp_attempt_t *attempt, int peer, int rail, uint16_t made,
                        const tcp_name_t *name, int address, int doublings) {
-  struct sockaddr_storage to;
-  socklen_t length = tcp_sockaddr_of(name, address, &to);
+  const base_address_t to = tcp_address_of(name, address);
   int on = 1; /* the proof and the hello are sent one after the other */
   uint64_t now_ns = base_clock_now_ns();
-  *attempt = (tcp_attempt_t){.fd = base_socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK, 0),
+  *attempt = (tcp_attempt_t){.fd = base_socket(to.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK, 0),
                              .peer = peer,
                              .rail = rail,
                              .made = made,
@@ -137,8 +136,7 @@ bool tcp_attempt_begin(tcp_attempt_t *attempt, int peer, int rail, uint16_t made
                              .since_ns = now_ns,
                              .until_ns = now_ns + CONNECT_NS};
   if (attempt->fd >= 0) setsockopt(attempt->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  if (attempt->fd >= 0 &&
-      (connect(attempt->fd, (struct sockaddr *)&to, length) == 0 || errno == EINPROGRESS)) {
+  if (attempt->fd >= 0 && (connect(attempt->fd, &to.any, to.bytes) == 0 || errno == EINPROGRESS)) {
     return true;
   }
   fail(attempt, failure_of(errno), errno);

@@ -9,8 +9,8 @@
 #define TRANSPORT_TCP_ATTEMPT_H
 
 #include <stdbool.h>
-#include <sys/socket.h>
 
+#include "base/net/address.h"
 #include "base/net/handshake.h"
 #include "transport/tcp/connect.h"
 
@@ -90,7 +90,7 @@ bool tcp_attempt_is_stranger(const tcp_attempt_t *attempt, uint64_t now_ns);
 
 void tcp_attempt_close(tcp_attempt_t *attempt);
 
-/* Of the rank with that name. Returns its length. */
-socklen_t tcp_sockaddr_of(const tcp_name_t *name, int index, struct sockaddr_storage *to);
+/* Of the rank with that name. */
+base_address_t tcp_address_of(const tcp_name_t *name, int index);
 
 #endif

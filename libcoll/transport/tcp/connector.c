@@ -118,12 +118,11 @@ static void deliver(const tcp_connector_t *c, tcp_attempt_t *attempt) {
 
 /* Whether the peer is given up: it cannot be reached by any rail. */
 static bool report(const tcp_connector_t *c, const tcp_dial_t *to) {
-  struct sockaddr_storage address;
-  socklen_t bytes = tcp_sockaddr_of(&c->names[to->peer], to->address, &address);
+  const base_address_t address = tcp_address_of(&c->names[to->peer], to->address);
   lock(c);
   bool is_given_up =
       c->may_give_up && tcp_end_unreachable(c->end, to->peer, to->rail, tcp_dial_failure(to),
-                                            to->attempt.error, &address, bytes);
+                                            to->attempt.error, &address.room, address.bytes);
   unlock(c);
   return is_given_up;
 }
@@ -249,7 +248,7 @@ static caller_t *free_caller(const tcp_connector_t *c) {
 static void accept_callers(tcp_connector_t *c) {
   caller_t *caller;
   while ((caller = free_caller(c)) != NULL) {
-    int fd = base_socket_accept(c->listener, SOCK_NONBLOCK);
+    int fd = base_socket_accept(c->listener);
     if (fd < 0) {
       int error = errno;
       c->accept_ns = error == EAGAIN ? 0 : base_clock_now_ns() + RETRY_NS;

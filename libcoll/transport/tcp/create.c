@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/deadline.h"
+#include "base/net/listen.h"
 #include "base/net/socket.h"
 #include "transport/tcp/end.h"
 #include "transport/tcp/tcp.h"
@@ -233,18 +234,16 @@ static bool are_connected(int accepted, int caller) {
 
 /* Two sockets that are connected over the loopback interface. They are the caller's. */
 static coll_status_t connect_pair(int sockets[2]) {
-  struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-  socklen_t length = sizeof at;
-  int listener = base_socket(AF_INET, SOCK_STREAM, 0);
+  const struct in_addr loopback = {.s_addr = htonl(INADDR_LOOPBACK)};
+  base_address_t at = base_address_of_ip(false, &loopback, 0);
+  int listener = base_listen(SOCK_STREAM, &at);
   sockets[0] = base_socket(AF_INET, SOCK_STREAM, 0);
   sockets[1] = -1;
-  if (listener >= 0 && bind(listener, (struct sockaddr *)&at, sizeof at) == 0 &&
-      listen(listener, 1) == 0 && getsockname(listener, (struct sockaddr *)&at, &length) == 0 &&
-      connect(sockets[0], (struct sockaddr *)&at, sizeof at) == 0) {
-    sockets[1] = base_socket_accept(listener, 0);
+  if (listener >= 0 && connect(sockets[0], &at.any, at.bytes) == 0) {
+    sockets[1] = base_socket_accept(listener);
     while (sockets[1] >= 0 && !are_connected(sockets[1], sockets[0])) {
       base_socket_close(sockets[1]);
-      sockets[1] = base_socket_accept(listener, 0);
+      sockets[1] = base_socket_accept(listener);
     }
   }
   coll_status_t status = COLL_OK;

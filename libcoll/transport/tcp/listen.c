@@ -1,11 +1,10 @@
 /* The socket on which a rank listens for others, and the addresses by which they reach it. */
 #include <net/if.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "base/net/handshake.h"
+#include "base/net/listen.h"
 #include "base/net/socket.h"
 #include "base/text.h"
 #include "topo/interfaces.h"
@@ -14,13 +13,11 @@
 
 /* ---- addresses ------------------------------------------------------------------------------*/
 
-static void address_of(const struct sockaddr_storage *from, tcp_address_t *to) {
-  *to = (tcp_address_t){.is_ipv6 = from->ss_family == AF_INET6};
-  if (to->is_ipv6) {
-    memcpy(to->bytes, &((const struct sockaddr_in6 *)(const void *)from)->sin6_addr, 16);
-  } else {
-    memcpy(to->bytes, &((const struct sockaddr_in *)(const void *)from)->sin_addr, 4);
-  }
+static void address_of(const struct sockaddr_storage *found, tcp_address_t *to) {
+  const base_address_t from = {.room = *found};
+  *to = (tcp_address_t){.is_ipv6 = found->ss_family == AF_INET6};
+  memcpy(to->bytes, to->is_ipv6 ? (const void *)&from.ipv6.sin6_addr : &from.ipv4.sin_addr,
+         to->is_ipv6 ? 16 : 4);
 }
 
 /* The speed of an interface in Mb/s as its driver states it; 0: it does not. */
@@ -66,52 +63,18 @@ static coll_status_t find_addresses(const char *interfaces, tcp_name_t *name) {
   return COLL_OK;
 }
 
-socklen_t tcp_sockaddr_of(const tcp_name_t *name, int index, struct sockaddr_storage *to) {
+base_address_t tcp_address_of(const tcp_name_t *name, int index) {
   const tcp_address_t *from = &name->addresses[index];
-  memset(to, 0, sizeof *to);
-  if (from->is_ipv6) {
-    struct sockaddr_in6 *wide = (struct sockaddr_in6 *)(void *)to;
-    wide->sin6_family = AF_INET6;
-    wide->sin6_port = htons(name->port);
-    memcpy(&wide->sin6_addr, from->bytes, 16);
-    return sizeof *wide;
-  }
-  struct sockaddr_in *narrow = (struct sockaddr_in *)(void *)to;
-  narrow->sin_family = AF_INET;
-  narrow->sin_port = htons(name->port);
-  memcpy(&narrow->sin_addr, from->bytes, 4);
-  return sizeof *narrow;
+  return base_address_of_ip(from->is_ipv6, from->bytes, name->port);
 }
 
 /* ---- listening ------------------------------------------------------------------------------*/
-
-/* IPv6 with IPv4 in it, or where there is no IPv6, IPv4. */
-static int open_listener(uint16_t *port) {
-  struct sockaddr_in6 wide = {.sin6_family = AF_INET6, .sin6_addr = in6addr_any};
-  struct sockaddr_in narrow = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
-  socklen_t length = sizeof wide;
-  int zero = 0, fd = base_socket(AF_INET6, SOCK_STREAM | SOCK_NONBLOCK, 0);
-  bool is_bound = fd >= 0 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof zero) == 0 &&
-                  bind(fd, (struct sockaddr *)&wide, sizeof wide) == 0;
-  if (!is_bound) {
-    if (fd >= 0) base_socket_close(fd);
-    fd = base_socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
-    is_bound = fd >= 0 && bind(fd, (struct sockaddr *)&narrow, sizeof narrow) == 0;
-  }
-  if (is_bound && listen(fd, SOMAXCONN) == 0 &&
-      getsockname(fd, (struct sockaddr *)&wide, &length) == 0) {
-    *port = ntohs(wide.sin6_port); /* at the same place in both */
-    return fd;
-  }
-  if (fd >= 0) base_socket_close(fd);
-  return -1;
-}
 
 coll_status_t tcp_listen(tcp_listener_t *listener, const char *interfaces, tcp_name_t *name) {
   memset(name, 0, sizeof *name);
   COLL_TRY(base_handshake_check_hosts());
   name->mesh_ranks = TCP_MESH_RANKS;
-  listener->fd = open_listener(&name->port);
+  listener->fd = base_listen_everywhere(&name->port);
   if (listener->fd < 0) {
     return base_fail_errno(COLL_ERROR_SYSTEM, "cannot listen for other ranks over TCP");
   }
