@@ -3,8 +3,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <poll.h>
-#include <sys/time.h>
 
 #include "base/cancel.h"
 #include "base/clock.h"
@@ -65,30 +63,19 @@ static uint64_t next_look(uint64_t deadline_ns) {
   return look_ns < deadline_ns ? look_ns : deadline_ns;
 }
 
-bool base_deadline_poll(int fd, short events, uint64_t deadline_ns) {
-  struct pollfd poller = {.fd = fd, .events = events};
+bool base_deadline_poll_any(struct pollfd polled[], nfds_t count, uint64_t deadline_ns) {
   for (;;) {
     uint64_t until_ns = next_look(deadline_ns);
     if (base_cancel_is_requested()) return false;
     int limit_ms = base_deadline_limit_ms(base_deadline_left_ns(until_ns));
-    int found = poll(&poller, 1, limit_ms);
+    int found = poll(polled, count, limit_ms);
     if (found > 0) return true;
     if (found < 0 && errno != EINTR) return false;
     if (found == 0 && base_deadline_left_ns(deadline_ns) == 0) return false;
   }
 }
 
-int base_deadline_connect(int fd, const struct sockaddr *address, socklen_t bytes,
-                          uint64_t deadline_ns) {
-  for (;;) {
-    struct timespec limit = base_deadline_limit(base_deadline_left_ns(deadline_ns));
-    struct timeval most = {.tv_sec = limit.tv_sec, .tv_usec = limit.tv_nsec / 1000};
-    if (most.tv_sec == 0 && most.tv_usec == 0) most.tv_usec = 1; /* 0: no limit */
-    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &most, sizeof most);
-    if (connect(fd, address, bytes) == 0) return 0;
-    if (errno != EINPROGRESS && errno != EALREADY) return -1; /* else its limit is over */
-    if (base_deadline_left_ns(deadline_ns) > 0) continue;
-    errno = ETIMEDOUT;
-    return -1;
-  }
+bool base_deadline_poll(int fd, short events, uint64_t deadline_ns) {
+  struct pollfd polled = {.fd = fd, .events = events};
+  return base_deadline_poll_any(&polled, 1, deadline_ns);
 }

@@ -2,10 +2,10 @@
 #ifndef BASE_DEADLINE_H
 #define BASE_DEADLINE_H
 
+#include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/socket.h>
 #include <time.h>
 
 /* Time until the deadline; 0 if it has passed. UINT64_MAX: there is none. Milliseconds are rounded
@@ -26,9 +26,7 @@ void base_deadline_wait(pthread_cond_t *condition, pthread_mutex_t *lock, uint64
  * when the thread's waits are cancelled (cancel.h). */
 bool base_deadline_poll(int fd, short events, uint64_t deadline_ns);
 
-/* connect on a network socket, which blocks until the deadline: then it fails with ETIMEDOUT.
- * On a local one, whose listener has no room, it may fail earlier, with EAGAIN. */
-int base_deadline_connect(int fd, const struct sockaddr *address, socklen_t bytes,
-                          uint64_t deadline_ns);
+/* The same for one of several. */
+bool base_deadline_poll_any(struct pollfd polled[], nfds_t count, uint64_t deadline_ns);
 
 #endif

@@ -19,6 +19,13 @@ typedef struct base_address {
   };
 } base_address_t;
 
+#define BASE_ADDRESSES_MAX 8
+
+typedef struct base_addresses {
+  int count;
+  base_address_t at[BASE_ADDRESSES_MAX];
+} base_addresses_t;
+
 base_address_t base_address_of(const struct sockaddr *from, socklen_t bytes);
 
 /* ip: 4 bytes, or 16 of IPv6, in the order of the network. */

@@ -10,8 +10,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/net/dial.h"
 #include "base/net/handshake.h"
-#include "bootstrap/rendezvous/dial.h"
+#include "bootstrap/rendezvous/dialer.h"
 #include "bootstrap/rendezvous/wire.h"
 #include "harness/harness.h"
 
@@ -40,11 +41,11 @@ bool rendezvous_shake_hands(int fd, const rendezvous_address_t *address) {
 }
 
 int rendezvous_dial(const rendezvous_address_t *address) {
-  dial_targets_t targets;
+  base_addresses_t targets;
   int on = 1;
   uint64_t deadline_ns = base_clock_now_ns() + LIMIT_NS;
-  if (dial_resolve(address, &targets) != COLL_OK) return -1;
-  int fd = dial_once(&targets, 0, deadline_ns);
+  if (dialer_resolve(address, &targets) != COLL_OK) return -1;
+  int fd = base_dial_connect(&targets, 0, deadline_ns);
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   return fd;
 }

@@ -12,7 +12,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "bootstrap/rendezvous/dial.h"
+#include "base/net/dial.h"
+#include "bootstrap/rendezvous/dialer.h"
 #include "rendezvous_scenario.h"
 
 static int listen_at(const char *host, uint16_t port, int backlog) {
@@ -50,12 +51,12 @@ static rendezvous_address_t address_of(const char *hosts, uint16_t port) {
 /* The address that is connected to within 1 s; "": none, with errno. */
 static const char *dial(const char *hosts, uint16_t port, int first) {
   static char text[INET_ADDRSTRLEN];
-  dial_targets_t targets;
+  base_addresses_t targets;
   struct sockaddr_in peer;
   socklen_t bytes = sizeof peer;
   const rendezvous_address_t address = address_of(hosts, port);
-  cr_assert_eq(dial_resolve(&address, &targets), COLL_OK, "%s", base_last_error());
-  int fd = dial_once(&targets, first, base_clock_now_ns() + 1000000000u);
+  cr_assert_eq(dialer_resolve(&address, &targets), COLL_OK, "%s", base_last_error());
+  int fd = base_dial_connect(&targets, first, base_clock_now_ns() + 1000000000u);
   if (fd < 0) return "";
   cr_assert_eq(getpeername(fd, (struct sockaddr *)&peer, &bytes), 0);
   close(fd);
@@ -91,30 +92,31 @@ Test(dial, reports_a_refusal_rather_than_silence) {
 }
 
 Test(dial, names_that_are_unknown_count_only_if_all_are) {
-  dial_targets_t targets;
+  base_addresses_t targets;
   rendezvous_address_t address = address_of("no.such.host.invalid,127.0.0.1", 1);
-  cr_assert_eq(dial_resolve(&address, &targets), COLL_OK);
+  cr_assert_eq(dialer_resolve(&address, &targets), COLL_OK);
   cr_assert_eq(targets.count, 1);
   address = address_of("no.such.host.invalid", 1);
-  cr_assert_eq(dial_resolve(&address, &targets), COLL_ERROR_SYSTEM);
+  cr_assert_eq(dialer_resolve(&address, &targets), COLL_ERROR_SYSTEM);
   cr_assert_not_null(strstr(base_last_error(), "no.such.host.invalid"), "%s", base_last_error());
   address = address_of("no.such.host.invalid,,", 1);
-  cr_assert_eq(dial_resolve(&address, &targets), COLL_ERROR_INVALID, "\"\" is no name");
+  cr_assert_eq(dialer_resolve(&address, &targets), COLL_ERROR_INVALID, "\"\" is no name");
 }
 
 /* A refusal is said rather than that a host has no such addresses, which ends a wait only if there
  * is nothing else. */
 Test(dial, waits_if_any_address_may_answer) {
-  dial_targets_t targets = {.count = 2, .lengths = {0, sizeof(struct sockaddr_in)}};
+  base_addresses_t targets = {.count = 2,
+                              .at = {{.bytes = 0}, {.bytes = sizeof(struct sockaddr_in)}}};
   struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(1)};
   inet_pton(AF_INET, "127.0.0.1", &at.sin_addr);
-  memcpy(&targets.at[1], &at, sizeof at);
-  targets.at[0].ss_family = AF_INET; /* of no bytes: EINVAL */
-  cr_assert_lt(dial_once(&targets, 0, base_clock_now_ns() + 1000000000u), 0);
-  cr_assert(errno == ECONNREFUSED && dial_may_heal(errno), "%s", strerror(errno));
+  targets.at[1].ipv4 = at;
+  targets.at[0].any.sa_family = AF_INET; /* of no bytes: EINVAL */
+  cr_assert_lt(base_dial_connect(&targets, 0, base_clock_now_ns() + 1000000000u), 0);
+  cr_assert(errno == ECONNREFUSED && base_dial_may_heal(errno), "%s", strerror(errno));
   targets.count = 1;
-  cr_assert_lt(dial_once(&targets, 0, base_clock_now_ns() + 1000000000u), 0);
-  cr_assert(!dial_may_heal(errno), "%s", strerror(errno));
+  cr_assert_lt(base_dial_connect(&targets, 0, base_clock_now_ns() + 1000000000u), 0);
+  cr_assert(!base_dial_may_heal(errno), "%s", strerror(errno));
 }
 
 /* The first address is another program's, which hangs up. */

@@ -29,7 +29,7 @@
 #define LOOK_NS 200000u
 #define GRACE_NS (UINT64_C(2000000000) * HARNESS_PATIENCE)
 
-enum { STEPS_TO_HELLO = 27, SENDS_TO_HELLO = 3 };
+enum { STEPS_TO_HELLO = 29, SENDS_TO_HELLO = 3 };
 
 /* Of a server's answer in the handshake: a mark, a number and a proof (base/net/handshake.h). */
 #define ANSWER_BYTES (8 + BASE_HANDSHAKE_NONCE_BYTES + BASE_SECRET_BYTES)

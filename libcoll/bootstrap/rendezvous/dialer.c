@@ -8,6 +8,7 @@
 
 #include "base/cancel.h"
 #include "base/clock.h"
+#include "base/net/dial.h"
 #include "bootstrap/rendezvous/host_name.h"
 
 #define NAMES_BYTES 1024
@@ -18,7 +19,7 @@
 /* ---- names ----------------------------------------------------------------------------------*/
 
 /* Appends the addresses of one name. */
-static coll_status_t add_name(const char *name, const char *port, dial_targets_t *targets) {
+static coll_status_t add_name(const char *name, const char *port, base_addresses_t *targets) {
   struct addrinfo *found, hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
   COLL_TRY(rendezvous_host_check(name));
   int error = getaddrinfo(name, port, &hints, &found);
@@ -26,16 +27,15 @@ static coll_status_t add_name(const char *name, const char *port, dial_targets_t
     return base_fail(COLL_ERROR_SYSTEM, "cannot resolve the host '%s': %s", name,
                      error == EAI_SYSTEM ? strerror(errno) : gai_strerror(error));
   }
-  for (const struct addrinfo *each = found; each != NULL && targets->count < DIAL_TARGETS;
+  for (const struct addrinfo *each = found; each != NULL && targets->count < BASE_ADDRESSES_MAX;
        each = each->ai_next) {
-    memcpy(&targets->at[targets->count], each->ai_addr, each->ai_addrlen);
-    targets->lengths[targets->count++] = each->ai_addrlen;
+    targets->at[targets->count++] = base_address_of(each->ai_addr, each->ai_addrlen);
   }
   freeaddrinfo(found);
   return COLL_OK;
 }
 
-coll_status_t dial_resolve_tcp(const char *names, uint16_t port, dial_targets_t *targets) {
+coll_status_t dialer_resolve_tcp(const char *names, uint16_t port, base_addresses_t *targets) {
   char text[8], copy[NAMES_BYTES];
   coll_status_t failure = COLL_OK;
   memset(targets, 0, sizeof *targets);
@@ -53,14 +53,6 @@ coll_status_t dial_resolve_tcp(const char *names, uint16_t port, dial_targets_t 
 
 /* ---- attempts -------------------------------------------------------------------------------*/
 
-static coll_status_t resolve_server(const dialer_t *dialer, dial_targets_t *targets) {
-  return dial_resolve(dialer->address, targets);
-}
-
-static coll_status_t resolve_host(const dialer_t *dialer, dial_targets_t *targets) {
-  return dial_resolve_tcp(dialer->host, dialer->port, targets);
-}
-
 static dialer_t begin(const char *who) {
   dialer_t made = {.notice = base_wait_notice_begin()};
   snprintf(made.who, sizeof made.who, "%s", who);
@@ -69,14 +61,12 @@ static dialer_t begin(const char *who) {
 
 dialer_t dialer_of_server(const rendezvous_address_t *address, const char *who) {
   dialer_t made = begin(who);
-  made.resolve = resolve_server;
   made.address = address;
   return made;
 }
 
 dialer_t dialer_of_host(const char *host, uint16_t port, const char *who) {
   dialer_t made = begin(who);
-  made.resolve = resolve_host;
   made.host = host;
   made.port = port;
   return made;
@@ -89,9 +79,11 @@ void dialer_failed(dialer_t *dialer, const char *why) {
 
 /* Keeps the targets that are known where the names are not any more. */
 static coll_status_t resolve(dialer_t *dialer) {
-  dial_targets_t found;
+  base_addresses_t found;
   if (dialer->targets.count > 0 && base_clock_now_ns() < dialer->resolve_ns) return COLL_OK;
-  coll_status_t status = dialer->resolve(dialer, &found);
+  coll_status_t status = dialer->address != NULL
+                             ? dialer_resolve(dialer->address, &found)
+                             : dialer_resolve_tcp(dialer->host, dialer->port, &found);
   dialer->resolve_ns = base_clock_now_ns() + RESOLVE_NS;
   if (status == COLL_OK) dialer->targets = found;
   if (dialer->targets.count > 0 || status == COLL_OK) return COLL_OK;
@@ -105,12 +97,12 @@ coll_status_t dialer_try(dialer_t *dialer, int turn, uint64_t deadline_ns, int *
   errno = EHOSTUNREACH;
   if (dialer->targets.count == 0) return COLL_OK;
   uint64_t until_ns = base_clock_now_ns() + ATTEMPT_NS;
-  *fd = dial_once(&dialer->targets, turn, until_ns < deadline_ns ? until_ns : deadline_ns);
+  *fd = base_dial_connect(&dialer->targets, turn, until_ns < deadline_ns ? until_ns : deadline_ns);
   if (*fd >= 0) return COLL_OK;
   int error = errno;
   dialer_failed(dialer, strerror(error));
   errno = error;
-  return dial_may_heal(error) ? COLL_OK : COLL_ERROR_INVALID;
+  return base_dial_may_heal(error) ? COLL_OK : COLL_ERROR_INVALID;
 }
 
 coll_status_t dialer_connect(dialer_t *dialer, uint64_t deadline_ns, int *fd) {

@@ -1,6 +1,6 @@
 /*
  * The socket of a rendezvous server's address: TCP (endpoint_net.c), or in a build without
- * libsodium a UNIX socket (endpoint_local.c). dial_resolve (dial.h) is the callers' side of it.
+ * libsodium a UNIX socket (endpoint_local.c). dialer_resolve (dialer.h) is the callers' side of it.
  */
 #ifndef BOOTSTRAP_RENDEZVOUS_ENDPOINT_H
 #define BOOTSTRAP_RENDEZVOUS_ENDPOINT_H

@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/net/handshake.h"
 #include "base/net/listen.h"
-#include "bootstrap/rendezvous/dial.h"
+#include "bootstrap/rendezvous/dialer.h"
 #include "bootstrap/rendezvous/endpoint.h"
 #include "bootstrap/rendezvous/host_name.h"
 #include "bootstrap/rendezvous/secret_source.h"
@@ -99,12 +99,8 @@ coll_status_t rendezvous_listen(rendezvous_address_t *address, int *listener, ui
 
 /* ---- callers --------------------------------------------------------------------------------*/
 
-coll_status_t dial_resolve(const rendezvous_address_t *address, dial_targets_t *targets) {
+coll_status_t dialer_resolve(const rendezvous_address_t *address, base_addresses_t *targets) {
   COLL_TRY(check_host(address));
-  memset(targets, 0, sizeof *targets);
-  const base_address_t name = name_of(address->port);
-  targets->lengths[0] = name.bytes;
-  targets->at[0] = name.room;
-  targets->count = 1;
+  *targets = (base_addresses_t){.count = 1, .at = {name_of(address->port)}};
   return COLL_OK;
 }

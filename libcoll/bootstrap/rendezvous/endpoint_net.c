@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/net/listen.h"
-#include "bootstrap/rendezvous/dial.h"
+#include "bootstrap/rendezvous/dialer.h"
 #include "bootstrap/rendezvous/endpoint.h"
 #include "bootstrap/rendezvous/host_name.h"
 #include "bootstrap/rendezvous/secret_source.h"
@@ -102,7 +102,7 @@ coll_status_t rendezvous_listen(rendezvous_address_t *address, int *listener, ui
 
 /* ---- callers --------------------------------------------------------------------------------*/
 
-coll_status_t dial_resolve(const rendezvous_address_t *address, dial_targets_t *targets) {
-  return dial_resolve_tcp(address->is_here ? "127.0.0.1,::1" : address->host, address->port,
-                          targets);
+coll_status_t dialer_resolve(const rendezvous_address_t *address, base_addresses_t *targets) {
+  return dialer_resolve_tcp(address->is_here ? "127.0.0.1,::1" : address->host, address->port,
+                            targets);
 }

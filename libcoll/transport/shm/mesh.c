@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/deadline.h"
+#include "base/net/dial.h"
 #include "base/net/handshake.h"
 #include "base/net/listen.h"
 #include "base/net/socket.h"
@@ -86,16 +87,10 @@ static coll_status_t poll_watched(const shm_mesh_t *mesh, int fd, uint64_t deadl
 
 /* Non-blocking, because the peer's queue of connections may be full. -1 with errno. */
 static int connect_once(const shm_mesh_name_t *name) {
-  struct sockaddr_un address = {.sun_family = AF_UNIX};
-  int fd = base_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
-  if (fd < 0) return -1;
-  memcpy(address.sun_path, name->text, name->length);
-  socklen_t length = (socklen_t)(sizeof(sa_family_t) + name->length);
-  if (connect(fd, (struct sockaddr *)&address, length) == 0) return fd;
-  int error = errno;
-  base_socket_close(fd);
-  errno = error;
-  return -1;
+  base_address_t address = {.bytes = (socklen_t)(sizeof(sa_family_t) + name->length),
+                            .local = {.sun_family = AF_UNIX}};
+  memcpy(address.local.sun_path, name->text, name->length);
+  return base_dial_begin_one(SOCK_SEQPACKET, &address);
 }
 
 /* False with errno. */

@@ -12,9 +12,8 @@
 #define MAGIC \
   UINT64_C(0x33706374636c6c31) /* changes with frames; differs in the other byte order */
 #define PURPOSE "ranks"
-#define CONNECT_NS 1000000000u  /* for a host to accept a connection */
-#define REPLY_NS 3000000000u    /* for a rank to answer */
-#define CONFIRM_NS 30000000000u /* the same, if it ends the connection when it gives up */
+#define REPLY_NS UINT64_C(3000000000) /* for a rank to answer */
+#define CONFIRM_NS 30000000000u       /* the same, if it ends the connection when it gives up */
 #define SILENT_NS 20000000u     /* without a word, after which one may be closed for another */
 #define UNPROVEN_NS 1000000000u /* the same without a proof that it knows the secret */
 
@@ -32,27 +31,6 @@ static tcp_progress_t fail(tcp_attempt_t *attempt, tcp_failure_t failure, int er
   attempt->failure = failure;
   attempt->error = error;
   return TCP_PROGRESS_FAILED;
-}
-
-/* Of connect. What keeps this host from making connections may pass. */
-static tcp_failure_t failure_of(int error) {
-  switch (error) {
-    case ECONNREFUSED: return TCP_FAILURE_REFUSED;
-    case ETIMEDOUT:
-    case EHOSTUNREACH:
-    case EHOSTDOWN:
-    case ENETDOWN:
-    case ENETUNREACH:
-    case EAFNOSUPPORT:
-    case EPERM:
-    case EACCES: return TCP_FAILURE_SILENT;
-    case EMFILE:
-    case ENFILE:
-    case ENOBUFS:
-    case ENOMEM:
-    case EADDRNOTAVAIL: return TCP_FAILURE_LOCAL;
-    default: return TCP_FAILURE_OTHER;
-  }
 }
 
 /* ---- notes ----------------------------------------------------------------------------------*/
@@ -122,24 +100,21 @@ bool tcp_attempt_confirm(tcp_attempt_t *attempt, const tcp_identity_t *own) {
 
 /* ---- the handshake --------------------------------------------------------------------------*/
 
-bool tcp_attempt_begin(tcp_attempt_t *attempt, int peer, int rail, uint16_t made,
-                       const tcp_name_t *name, int address, int doublings) {
-  const base_address_t to = tcp_address_of(name, address);
+bool tcp_attempt_begin(tcp_attempt_t *attempt, int fd, int peer, int rail, uint16_t made,
+                       int doublings, const tcp_identity_t *own) {
   int on = 1; /* the proof and the hello are sent one after the other */
-  uint64_t now_ns = base_clock_now_ns();
-  *attempt = (tcp_attempt_t){.fd = base_socket(to.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK, 0),
+  *attempt = (tcp_attempt_t){.fd = fd,
                              .peer = peer,
                              .rail = rail,
                              .made = made,
-                             .is_connecting = true,
                              .patience_ns = REPLY_NS << doublings,
-                             .since_ns = now_ns,
-                             .until_ns = now_ns + CONNECT_NS};
-  if (attempt->fd >= 0) setsockopt(attempt->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  if (attempt->fd >= 0 && (connect(attempt->fd, &to.any, to.bytes) == 0 || errno == EINPROGRESS)) {
+                             .until_ns = base_clock_now_ns() + (REPLY_NS << doublings)};
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  if (base_handshake_begin_caller(&attempt->handshake, fd, &own->secret, PURPOSE) ==
+      BASE_HANDSHAKE_UNDER_WAY) {
     return true;
   }
-  fail(attempt, failure_of(errno), errno);
+  fail(attempt, TCP_FAILURE_OTHER, 0);
   return false;
 }
 
@@ -152,19 +127,6 @@ void tcp_attempt_accept(tcp_attempt_t *attempt, int fd, const tcp_identity_t *ow
                              .since_ns = now_ns,
                              .until_ns = now_ns + REPLY_NS};
   base_handshake_begin_listener(&attempt->handshake, &own->secret, PURPOSE);
-}
-
-static tcp_progress_t finish_connecting(tcp_attempt_t *attempt, const tcp_identity_t *own) {
-  int error = 0;
-  socklen_t length = sizeof error;
-  attempt->is_connecting = false;
-  attempt->until_ns = base_clock_now_ns() + attempt->patience_ns;
-  if (getsockopt(attempt->fd, SOL_SOCKET, SO_ERROR, &error, &length) != 0) error = errno;
-  if (error != 0) return fail(attempt, failure_of(error), error);
-  base_handshake_state_t state =
-      base_handshake_begin_caller(&attempt->handshake, attempt->fd, &own->secret, PURPOSE);
-  return state == BASE_HANDSHAKE_UNDER_WAY ? TCP_PROGRESS_NONE
-                                           : fail(attempt, TCP_FAILURE_OTHER, 0);
 }
 
 /* The one that has connected says who it is once the other has proved that it is a rank. */
@@ -186,7 +148,7 @@ static tcp_progress_t continue_handshake(tcp_attempt_t *attempt, const tcp_ident
 
 /* This process may have been stopped since it polled, and the peer may have answered meanwhile. */
 static short poll_again(const tcp_attempt_t *attempt) {
-  struct pollfd polled = {.fd = attempt->fd, .events = attempt->is_connecting ? POLLOUT : POLLIN};
+  struct pollfd polled = {.fd = attempt->fd, .events = POLLIN};
   return poll(&polled, 1, 0) == 1 ? polled.revents : 0;
 }
 
@@ -194,11 +156,10 @@ tcp_progress_t tcp_attempt_serve(tcp_attempt_t *attempt, const tcp_identity_t *o
   bool is_late = events == 0 && base_clock_now_ns() > attempt->until_ns;
   if (is_late) events = poll_again(attempt);
   if (events != 0) {
-    if (attempt->is_connecting) return finish_connecting(attempt, own);
     return attempt->is_known ? receive_note(attempt, own) : continue_handshake(attempt, own);
   }
   if (!is_late) return TCP_PROGRESS_NONE;
-  return fail(attempt, attempt->is_connecting ? TCP_FAILURE_SILENT : TCP_FAILURE_OTHER, ETIMEDOUT);
+  return fail(attempt, TCP_FAILURE_OTHER, ETIMEDOUT);
 }
 
 bool tcp_attempt_is_stranger(const tcp_attempt_t *attempt, uint64_t now_ns) {

@@ -45,12 +45,11 @@ typedef enum tcp_failure {
 } tcp_failure_t;
 
 typedef struct tcp_attempt {
-  int fd;             /* -1: none */
-  int peer;           /* -1: not known yet */
-  int rail;           /* likewise */
-  uint16_t made;      /* connections of this rank on the rail before */
-  bool is_connecting; /* it is not connected yet */
-  bool is_known;      /* the handshake is done */
+  int fd;        /* -1: none */
+  int peer;      /* -1: not known yet */
+  int rail;      /* likewise */
+  uint16_t made; /* connections of this rank on the rail before */
+  bool is_known; /* the handshake is done */
   base_handshake_t handshake;
   uint64_t patience_ns; /* for the peer to answer */
   int expects;          /* the kind of the next note from the peer */
@@ -63,10 +62,10 @@ typedef struct tcp_attempt {
   int error; /* errno of it */
 } tcp_attempt_t;
 
-/* Connects to a rank at one of its addresses. doublings: of the time that it has to answer once its
- * host has accepted. False: it has failed. */
-bool tcp_attempt_begin(tcp_attempt_t *attempt, int peer, int rail, uint16_t made,
-                       const tcp_name_t *name, int address, int doublings);
+/* Of a connection that was made to a rank, which it takes over. doublings: of the time that it has
+ * to answer. False: it has failed. */
+bool tcp_attempt_begin(tcp_attempt_t *attempt, int fd, int peer, int rail, uint16_t made,
+                       int doublings, const tcp_identity_t *own);
 
 /* Of a connection that was accepted, which it takes over. */
 void tcp_attempt_accept(tcp_attempt_t *attempt, int fd, const tcp_identity_t *own);

@@ -118,21 +118,20 @@ static void deliver(const tcp_connector_t *c, tcp_attempt_t *attempt) {
 
 /* Whether the peer is given up: it cannot be reached by any rail. */
 static bool report(const tcp_connector_t *c, const tcp_dial_t *to) {
-  const base_address_t address = tcp_address_of(&c->names[to->peer], to->address);
+  const base_address_t *address = &to->addresses.at[0];
   lock(c);
   bool is_given_up =
       c->may_give_up && tcp_end_unreachable(c->end, to->peer, to->rail, tcp_dial_failure(to),
-                                            to->attempt.error, &address.room, address.bytes);
+                                            to->error, &address->room, address->bytes);
   unlock(c);
   return is_given_up;
 }
 
 /* False: the peer is given up. */
-static bool retry(tcp_connector_t *c, tcp_dial_t *to) {
+static bool end_round(tcp_connector_t *c, tcp_dial_t *to) {
   uint64_t now_ns = base_clock_now_ns();
   link_t *link = link_of(c, to->peer, to->rail);
-  if (to->attempt.failure == TCP_FAILURE_LOCAL) note_error(c, to->attempt.error);
-  if (!tcp_dial_note_failure(to, &c->names[to->peer], now_ns)) return true;
+  if (to->failure == TCP_FAILURE_LOCAL) note_error(c, to->error);
   bool is_unreachable = link->state != LINK_CHOSEN && tcp_dial_is_unreachable(to, now_ns);
   if (is_unreachable && report(c, to)) {
     link->state = LINK_GIVEN_UP;
@@ -142,16 +141,22 @@ static bool retry(tcp_connector_t *c, tcp_dial_t *to) {
   return true;
 }
 
+/* False: the peer is given up. */
+static bool go_on(tcp_connector_t *c, tcp_dial_t *to, uint16_t made) {
+  if (base_clock_now_ns() < to->resume_ns || tcp_dial_continue(to, made, &c->own)) return true;
+  return !tcp_dial_is_over(to) || end_round(c, to);
+}
+
 /* False: there is nothing more to do for the peer. */
 static bool serve_dial(tcp_connector_t *c, tcp_dial_t *to, short events) {
   const link_t *link = link_of(c, to->peer, to->rail);
   if (is_settled(link)) return false;
-  if (to->attempt.fd < 0) {
-    if (base_clock_now_ns() < to->resume_ns) return true;
-    return tcp_dial_begin(to, link->made, &c->names[to->peer]) || retry(c, to);
-  }
+  if (to->attempt.fd < 0) return go_on(c, to, link->made);
   tcp_progress_t progress = tcp_attempt_serve(&to->attempt, &c->own, events);
-  if (progress == TCP_PROGRESS_FAILED) return retry(c, to);
+  if (progress == TCP_PROGRESS_FAILED) {
+    tcp_dial_note_failure(to);
+    return go_on(c, to, link->made);
+  }
   if (progress != TCP_PROGRESS_REPLY) return true;
   bool is_current = link->state == LINK_NONE && link->made == to->attempt.made;
   if (is_current && tcp_attempt_confirm(&to->attempt, &c->own)) {
@@ -163,7 +168,7 @@ static bool serve_dial(tcp_connector_t *c, tcp_dial_t *to, short events) {
 }
 
 static void free_dial(tcp_dial_t *to) {
-  tcp_attempt_close(&to->attempt);
+  tcp_dial_close(to);
   free(to);
 }
 
@@ -302,9 +307,25 @@ static void add_polled(const tcp_connector_t *c, tcp_attempt_t *attempt, nfds_t 
   attempt->polled = -1;
   if (attempt->fd < 0) return;
   attempt->polled = (int)*count;
-  c->polled[(*count)++] =
-      (struct pollfd){.fd = attempt->fd, .events = attempt->is_connecting ? POLLOUT : POLLIN};
+  c->polled[(*count)++] = (struct pollfd){.fd = attempt->fd, .events = POLLIN};
   *due_ns = earlier_of(*due_ns, attempt->until_ns);
+}
+
+static void add_dial(const tcp_connector_t *c, tcp_dial_t *to, nfds_t *count, uint64_t *due_ns) {
+  size_t bytes = (size_t)to->addresses.count * sizeof *c->polled;
+  to->polled = -1;
+  add_polled(c, &to->attempt, count, due_ns);
+  if (to->attempt.fd >= 0) return;
+  *due_ns = earlier_of(*due_ns, tcp_dial_due_ns(to));
+  to->polled = (int)*count;
+  memcpy(&c->polled[*count], to->round.polled, bytes);
+  *count += (nfds_t)to->addresses.count;
+}
+
+/* Tells the round what poll has found. */
+static void take_polled(const tcp_connector_t *c, tcp_dial_t *to) {
+  size_t bytes = (size_t)to->addresses.count * sizeof *c->polled;
+  if (to->polled >= 0) memcpy(to->round.polled, &c->polled[to->polled], bytes);
 }
 
 static short events_of(const tcp_connector_t *c, const tcp_attempt_t *attempt) {
@@ -321,8 +342,7 @@ static uint64_t prepare(const tcp_connector_t *c, nfds_t *count) {
   c->polled[1] = (struct pollfd){.fd = accepts ? c->listener : -1, .events = POLLIN};
   *count = 2;
   for (tcp_dial_t *to = c->dials; to != NULL; to = to->next) {
-    if (to->attempt.fd < 0) due_ns = earlier_of(due_ns, to->resume_ns);
-    add_polled(c, &to->attempt, count, &due_ns);
+    add_dial(c, to, count, &due_ns);
   }
   for (int i = 0; i < CALLERS_MAX; i++) {
     add_polled(c, &c->callers[i].attempt, count, &due_ns);
@@ -339,6 +359,7 @@ static void turn(tcp_connector_t *c) {
   }
   for (tcp_dial_t **place = &c->dials; *place != NULL;) {
     tcp_dial_t *to = *place;
+    take_polled(c, to);
     if (serve_dial(c, to, events_of(c, &to->attempt))) {
       place = &to->next;
     } else {
@@ -410,8 +431,8 @@ static coll_status_t fill(tcp_connector_t *c, const tcp_group_t *group) {
   COLL_TRY(base_alloc(links, sizeof *c->links, "connections", (void **)&c->links));
   COLL_TRY(base_alloc(CALLERS_MAX, sizeof *c->callers, "connections", (void **)&c->callers));
   for (int i = 0; i < CALLERS_MAX; i++) c->callers[i].attempt.fd = -1;
-  COLL_TRY(
-      base_alloc(2 + links + CALLERS_MAX, sizeof *c->polled, "connections", (void **)&c->polled));
+  COLL_TRY(base_alloc(2 + links * BASE_ADDRESSES_MAX + CALLERS_MAX, sizeof *c->polled,
+                      "connections", (void **)&c->polled));
   memcpy(c->names, group->names, size * sizeof *c->names);
   c->wakeup = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   c->made = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

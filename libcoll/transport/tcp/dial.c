@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 
+#define CONNECT_NS UINT64_C(1000000000) /* for a host to accept a connection */
 #define RETRY_NS UINT64_C(20000000)
 #define UNREACHED_NS 3000000000u /* after which a peer is given up */
 #define MISSES_MIN 3             /* and after so many attempts */
@@ -13,34 +14,24 @@
 #define DOUBLINGS_MAX 6          /* of the time that a peer has to answer */
 #define IDLE_DOUBLINGS_MAX 8     /* of RETRY_NS, where it is not urgent */
 
-/* The next address of the rail behind `index`. The only rail of a pair uses all. */
-static int next_address(const tcp_dial_t *dial, const tcp_name_t *name, int index) {
-  do {
-    index = (index + 1) % name->count;
-  } while (dial->rails > 1 && name->addresses[index].rail != dial->rail);
-  return index;
-}
-
-static int first_address(const tcp_dial_t *dial, const tcp_name_t *name) {
-  return next_address(dial, name, name->count - 1);
+static void start(tcp_dial_t *dial) {
+  base_dial_init(&dial->round, &dial->addresses, 0, CONNECT_NS, CONNECT_NS);
+  dial->is_all_refused = dial->is_all_missed = true;
 }
 
 void tcp_dial_init(tcp_dial_t *dial, int peer, int rail, int rails, uint16_t made,
                    const tcp_name_t *name) {
   *dial = (tcp_dial_t){.attempt = {.fd = -1},
+                       .polled = -1,
                        .peer = peer,
                        .rail = rail,
-                       .rails = rails,
                        .made = made,
-                       .since_ns = base_clock_now_ns(),
-                       .is_all_refused = true,
-                       .is_all_missed = true};
-  dial->address = first_address(dial, name);
-}
-
-bool tcp_dial_begin(tcp_dial_t *dial, uint16_t made, const tcp_name_t *name) {
-  return tcp_attempt_begin(&dial->attempt, dial->peer, dial->rail, made, name, dial->address,
-                           dial->unanswered);
+                       .since_ns = base_clock_now_ns()};
+  for (int i = 0; i < name->count; i++) {
+    if (rails > 1 && name->addresses[i].rail != rail) continue;
+    dial->addresses.at[dial->addresses.count++] = tcp_address_of(name, i);
+  }
+  start(dial);
 }
 
 void tcp_dial_note_sign(tcp_dial_t *dial) {
@@ -53,23 +44,77 @@ void tcp_dial_hurry(tcp_dial_t *dial) {
   dial->resume_ns = 0;
 }
 
-bool tcp_dial_note_failure(tcp_dial_t *dial, const tcp_name_t *name, uint64_t now_ns) {
-  tcp_failure_t failure = dial->attempt.failure;
-  bool is_closed = failure == TCP_FAILURE_OTHER && dial->attempt.error != ETIMEDOUT;
+/* ---- a round --------------------------------------------------------------------------------*/
+
+/* Of connect. What keeps this host from making connections may pass. */
+static tcp_failure_t failure_of(int error) {
+  switch (error) {
+    case ECONNREFUSED: return TCP_FAILURE_REFUSED;
+    case ETIMEDOUT:
+    case EHOSTUNREACH:
+    case EHOSTDOWN:
+    case ENETDOWN:
+    case ENETUNREACH:
+    case EAFNOSUPPORT:
+    case EPERM:
+    case EACCES: return TCP_FAILURE_SILENT;
+    case EMFILE:
+    case ENFILE:
+    case ENOBUFS:
+    case ENOMEM:
+    case EADDRNOTAVAIL: return TCP_FAILURE_LOCAL;
+    default: return TCP_FAILURE_OTHER;
+  }
+}
+
+/* is_known: a rank has answered. */
+static void note(tcp_dial_t *dial, tcp_failure_t failure, int error, bool is_known) {
+  bool is_closed = failure == TCP_FAILURE_OTHER && error != ETIMEDOUT;
+  dial->failure = failure;
+  dial->error = error;
   dial->misses++;
-  dial->strangers = is_closed && !dial->attempt.is_known ? dial->strangers + 1 : 0;
+  dial->strangers = is_closed && !is_known ? dial->strangers + 1 : 0;
   if (failure == TCP_FAILURE_OTHER) tcp_dial_note_sign(dial);
   dial->is_all_refused = dial->is_all_refused && failure == TCP_FAILURE_REFUSED;
   dial->is_all_missed = dial->is_all_missed && failure != TCP_FAILURE_OTHER;
-  dial->address = next_address(dial, name, dial->address);
-  dial->resume_ns = now_ns + RETRY_NS;
-  return dial->address == first_address(dial, name);
+}
+
+void tcp_dial_note_failure(tcp_dial_t *dial) {
+  note(dial, dial->attempt.failure, dial->attempt.error, dial->attempt.is_known);
+}
+
+bool tcp_dial_continue(tcp_dial_t *dial, uint16_t made, const tcp_identity_t *own) {
+  int fd;
+  while ((fd = base_dial_continue(&dial->round)) >= 0) {
+    if (tcp_attempt_begin(&dial->attempt, fd, dial->peer, dial->rail, made, dial->unanswered,
+                          own)) {
+      return true;
+    }
+    tcp_dial_note_failure(dial);
+  }
+  if (!base_dial_is_over(&dial->round)) return false;
+  for (int i = 0; i < dial->addresses.count; i++) {
+    int error = dial->round.errors[i];
+    if (error != 0) note(dial, failure_of(error), error, false);
+  }
+  return false;
+}
+
+uint64_t tcp_dial_due_ns(const tcp_dial_t *dial) {
+  return dial->round.begun > 0 ? dial->round.due_ns : dial->resume_ns;
 }
 
 void tcp_dial_step_back(tcp_dial_t *dial) {
   tcp_dial_note_sign(dial);
-  tcp_attempt_close(&dial->attempt);
+  tcp_dial_close(dial);
+  start(dial);
   dial->resume_ns = base_clock_now_ns() + RETRY_NS;
+}
+
+/* ---- what came of it ------------------------------------------------------------------------*/
+
+bool tcp_dial_is_over(const tcp_dial_t *dial) {
+  return dial->attempt.fd < 0 && base_dial_is_over(&dial->round);
 }
 
 bool tcp_dial_is_unreachable(const tcp_dial_t *dial, uint64_t now_ns) {
@@ -80,13 +125,18 @@ bool tcp_dial_is_unreachable(const tcp_dial_t *dial, uint64_t now_ns) {
 
 tcp_failure_t tcp_dial_failure(const tcp_dial_t *dial) {
   if (dial->is_all_refused || dial->strangers >= STRANGERS_MAX) return TCP_FAILURE_REFUSED;
-  return dial->attempt.failure == TCP_FAILURE_LOCAL ? TCP_FAILURE_LOCAL : TCP_FAILURE_SILENT;
+  return dial->failure == TCP_FAILURE_LOCAL ? TCP_FAILURE_LOCAL : TCP_FAILURE_SILENT;
 }
 
 void tcp_dial_begin_round(tcp_dial_t *dial, bool is_idle, uint64_t now_ns) {
   bool was_accepted = !dial->is_all_missed;
   if (was_accepted && dial->unanswered < DOUBLINGS_MAX) dial->unanswered++;
-  dial->is_all_refused = dial->is_all_missed = true;
+  start(dial);
   int doublings = dial->misses < IDLE_DOUBLINGS_MAX ? dial->misses : IDLE_DOUBLINGS_MAX;
-  if (is_idle) dial->resume_ns = now_ns + (RETRY_NS << doublings);
+  dial->resume_ns = now_ns + (is_idle ? RETRY_NS << doublings : RETRY_NS);
+}
+
+void tcp_dial_close(tcp_dial_t *dial) {
+  tcp_attempt_close(&dial->attempt);
+  base_dial_end(&dial->round);
 }

@@ -18,6 +18,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/net/dial.h"
 #include "base/net/socket.h"
 #include "transport/tcp/end.h"
 
@@ -81,25 +82,18 @@ static bool is_silence(int error) {
 
 /* False: this process cannot ask, for want of a descriptor or a port. */
 static bool begin_probe(tcp_host_t *host) {
-  host->probe = base_socket(host->address.ss_family, SOCK_STREAM | SOCK_NONBLOCK, 0);
-  if (host->probe < 0) return false;
-  int got = connect(host->probe, (const struct sockaddr *)&host->address, host->address_bytes);
-  if (got == 0 || errno == EINPROGRESS) return true;
-  bool is_asked = is_silence(errno);
-  end_probe(host);
-  return is_asked;
+  const base_address_t address = {.bytes = host->address_bytes, .room = host->address};
+  host->probe = base_dial_begin_one(SOCK_STREAM, &address);
+  return host->probe >= 0 || is_silence(errno);
 }
 
 /* Refused or reset or not, an answer is one. *is_over: the probe has got none and is to be begun
  * anew. */
 static bool look_at_probe(const tcp_host_t *host, bool *is_over) {
-  int error = 0;
-  socklen_t length = sizeof error;
   struct pollfd polled = {.fd = host->probe, .events = POLLOUT};
   *is_over = host->probe < 0;
   if (*is_over || poll(&polled, 1, 0) != 1) return false;
-  (void)getsockopt(host->probe, SOL_SOCKET, SO_ERROR, &error, &length);
-  *is_over = is_silence(error);
+  *is_over = is_silence(base_dial_result(host->probe));
   return !*is_over;
 }
 
