@@ -312,7 +312,7 @@ static int serve_caller(rendezvous_server_t *server, int rank) {
   int ends[2];
   cr_assert_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
   cr_assert_eq(write(ends[0], &hello, sizeof hello), (ssize_t)sizeof hello);
-  server->callers[server->caller_count++] = (rendezvous_caller_t){.fd = ends[1], .is_known = true};
+  server->callers[server->caller_count++] = (rendezvous_caller_t){.fd = ends[1]};
   rendezvous_callers_serve(server, &ready);
   return ends[0];
 }
@@ -322,7 +322,7 @@ Test(scarce, memory_of_a_rendezvous_server) {
   for (int allocations = 0; allocations < 2; allocations++) {
     rendezvous_server_t *server;
     cr_assert_eq(base_alloc(1, sizeof *server, "a server", (void **)&server), COLL_OK);
-    server->listener = -1;
+    server->strangers.listener = -1;
     allocations_left = allocations;
     int first = serve_caller(server, 1);
     allocations_left = -1;

@@ -1,11 +1,6 @@
-/*
- * Nothing that a caller sends is looked at before the handshake. A hello is received before its
- * record, whose size it states. Ranks send the handshake as soon as they are connected and answer
- * at once; so when there is no room, those that have sent nothing are the first to go.
- */
+/* A hello is received before its record, whose size it states. */
 #include "bootstrap/rendezvous/callers.h"
 
-#include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
@@ -19,9 +14,7 @@
 #include "base/net/socket.h"
 #include "plan/plan.h"
 
-#define SILENT_NS 20000000u     /* without a word, after which a caller may be hung up on */
-#define UNPROVEN_NS 1000000000u /* the same without a proof that it knows the secret */
-#define NO_ROOM_NS 10000000u    /* pause when the process has no descriptor left */
+static const wire_greeting_t retry = {.magic = WIRE_RETRY};
 
 static bool is_valid(const wire_hello_t *hello) {
   return (hello->magic == WIRE_MAGIC || hello->magic == WIRE_GIVES_UP) && hello->size >= 1 &&
@@ -90,10 +83,7 @@ static bool send_at_once(int fd, const void *data, size_t bytes) {
 }
 
 static void hang_up_for_retry(const rendezvous_caller_t *caller) {
-  static const wire_greeting_t retry = {.magic = WIRE_RETRY};
-  base_handshake_decline(&caller->handshake, caller->fd);
-  if (caller->handshake.has_answered)
-    (void)send_at_once(caller->fd, &retry, sizeof retry); /* else the caller retries all the same */
+  (void)send_at_once(caller->fd, &retry, sizeof retry); /* else it calls again all the same */
   base_socket_close(caller->fd);
 }
 
@@ -134,16 +124,6 @@ static void lose_caller(rendezvous_server_t *server, const rendezvous_caller_t *
   base_socket_close(caller->fd);
 }
 
-/* True: the handshake is under way. */
-static bool continue_handshake(rendezvous_caller_t *caller) {
-  base_handshake_state_t state = base_handshake_continue(&caller->handshake, caller->fd);
-  caller->is_known = state == BASE_HANDSHAKE_DONE;
-  if (state == BASE_HANDSHAKE_UNDER_WAY || caller->is_known) return !caller->is_known;
-  base_socket_close(caller->fd);
-  caller->fd = -1;
-  return false;
-}
-
 /* True: the hello or the record is still incomplete. */
 static bool receive_hello(rendezvous_server_t *server, rendezvous_caller_t *caller) {
   const wire_hello_t *hello = &caller->message.hello;
@@ -165,67 +145,43 @@ static bool receive_hello(rendezvous_server_t *server, rendezvous_caller_t *call
   }
 }
 
-/* True: more is to arrive. */
-static bool receive(rendezvous_server_t *server, rendezvous_caller_t *caller) {
-  if (!caller->is_known && continue_handshake(caller)) return true;
-  return caller->fd >= 0 && receive_hello(server, caller);
-}
-
 void rendezvous_callers_serve(rendezvous_server_t *server, const struct pollfd polls[]) {
   int count = server->caller_count;
   server->caller_count = 0;
   for (int i = 0; i < count; i++) {
     rendezvous_caller_t *caller = &server->callers[i];
-    if (polls[i].revents != 0 && !receive(server, caller)) continue;
+    if (polls[i].revents != 0 && !receive_hello(server, caller)) continue;
     int index = server->caller_count++;
     if (index != i) server->callers[index] = *caller;
   }
 }
 
+/* There is room: strangers.max. */
+static void admit(void *owner, int fd) {
+  rendezvous_server_t *server = owner;
+  rendezvous_caller_t *caller = &server->callers[server->caller_count];
+  int on = 1;
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  caller->fd = fd;
+  caller->received = 0;
+  if (receive_hello(server, caller)) server->caller_count++;
+}
+
+coll_status_t rendezvous_callers_listen(rendezvous_server_t *server, int listener) {
+  server->strangers = (base_strangers_t){.listener = listener,
+                                         .secret = &server->secret,
+                                         .purpose = server->purpose,
+                                         .retry = &retry,
+                                         .retry_bytes = sizeof retry,
+                                         .limit_ns = UINT64_MAX,
+                                         .max = RENDEZVOUS_CALLERS_MAX,
+                                         .admit = admit,
+                                         .owner = server};
+  return base_strangers_init(&server->strangers);
+}
+
 void rendezvous_callers_drop_all(rendezvous_server_t *server) {
+  base_strangers_close(&server->strangers);
   for (int i = 0; i < server->caller_count; i++) hang_up_for_retry(&server->callers[i]);
   server->caller_count = 0;
-}
-
-static void drop(rendezvous_server_t *server, int index) {
-  rendezvous_caller_t *caller = &server->callers[index];
-  hang_up_for_retry(caller);
-  server->caller_count--;
-  memmove(caller, caller + 1, (size_t)(server->caller_count - index) * sizeof *caller);
-}
-
-/* The first that may be hung up on; -1: none. */
-static int find_stranger(const rendezvous_server_t *server) {
-  uint64_t now_ns = base_clock_now_ns();
-  for (int i = 0; i < server->caller_count; i++) {
-    const rendezvous_caller_t *caller = &server->callers[i];
-    uint64_t allowed_ns = caller->handshake.has_answered ? UNPROVEN_NS : SILENT_NS;
-    if (!caller->is_known && now_ns > caller->since_ns + allowed_ns) return i;
-  }
-  return -1;
-}
-
-bool rendezvous_callers_have_room(const rendezvous_server_t *server) {
-  return server->caller_count < RENDEZVOUS_CALLERS_MAX || find_stranger(server) >= 0;
-}
-
-void rendezvous_callers_accept(rendezvous_server_t *server) {
-  int on = 1;
-  if (server->caller_count == RENDEZVOUS_CALLERS_MAX) {
-    int stranger = find_stranger(server);
-    if (stranger < 0) return;
-    drop(server, stranger);
-  }
-  int fd = base_socket_accept(server->listener);
-  server->starved = fd < 0 && (errno == EMFILE || errno == ENFILE);
-  if (fd >= 0) {
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    rendezvous_caller_t *caller = &server->callers[server->caller_count++];
-    *caller = (rendezvous_caller_t){.fd = fd, .since_ns = base_clock_now_ns()};
-    base_handshake_begin_listener(&caller->handshake, &server->secret, server->purpose);
-  } else if (server->starved && server->caller_count > 0) {
-    drop(server, 0);
-  } else if (errno != EAGAIN) {
-    base_clock_sleep_ns(NO_ROOM_NS);
-  }
 }

@@ -1,23 +1,20 @@
 /*
- * Connections to a rendezvous server whose handshake, hello or record is incomplete. A complete one
- * makes the caller a member, or is answered with the reason why not.
+ * Connections to a rendezvous server of those who know its secret, whose hello or record is
+ * incomplete. A complete one makes the caller a member, or is answered with the reason why not.
  */
 #ifndef BOOTSTRAP_RENDEZVOUS_CALLERS_H
 #define BOOTSTRAP_RENDEZVOUS_CALLERS_H
 
 #include "bootstrap/rendezvous/server_state.h"
 
-/* Whether there is room for one more, if need be in place of one that has not proved in time that
- * it is a rank. */
-bool rendezvous_callers_have_room(const rendezvous_server_t *server);
-
-/* Takes one connection from the listening socket. There is room. */
-void rendezvous_callers_accept(rendezvous_server_t *server);
+/* Sets up server->strangers, of whom it gets callers; its secret and purpose are set. Takes over
+ * the listening socket on success. COLL_ERROR_MEMORY. */
+coll_status_t rendezvous_callers_listen(rendezvous_server_t *server, int listener);
 
 /* Receives from those that have sent something. polls: one per caller. */
 void rendezvous_callers_serve(rendezvous_server_t *server, const struct pollfd polls[]);
 
-/* Hangs up on all, so that they call again. */
+/* Closes the listening socket, and hangs up on all, so that they call again. */
 void rendezvous_callers_drop_all(rendezvous_server_t *server);
 
 #endif

@@ -25,7 +25,6 @@
 #define UNUSED_NS 3600000000000u   /* lifetime of a server that no rank joins */
 #define SENDING_NS 5000000000u     /* with no member taking in anything, sending is given up */
 #define FAILING_NS 500000000u      /* the same once the rendezvous has failed */
-#define ROOM_NS 20000000u          /* between looks for a caller that can be hung up on */
 #define REPORT_SLACK_NS 1000000000 /* the ranks' own timeouts come first */
 
 void rendezvous_server_fail(rendezvous_server_t *server, coll_status_t status, int rank,
@@ -148,9 +147,10 @@ typedef struct poll_counts {
   int members, callers, all;
 } poll_counts_t;
 
-/* Members, then callers, then the listener. */
-static coll_status_t fill_polls(rendezvous_server_t *server, poll_counts_t *counts) {
-  size_t most = (size_t)(server->open_count + server->caller_count + 1);
+/* Members, then callers, then strangers. Lowers *due_ns to when to serve strangers in any case. */
+static coll_status_t fill_polls(rendezvous_server_t *server, poll_counts_t *counts,
+                                uint64_t *due_ns) {
+  size_t most = (size_t)server->open_count + RENDEZVOUS_CALLERS_MAX + 1;
   COLL_TRY(base_grow((void **)&server->polls, &server->poll_capacity, most, sizeof *server->polls,
                      "polls"));
   COLL_TRY(base_grow((void **)&server->polled, &server->polled_capacity, most,
@@ -168,10 +168,7 @@ static coll_status_t fill_polls(rendezvous_server_t *server, poll_counts_t *coun
   for (int i = 0; i < counts->callers; i++) {
     *next++ = (struct pollfd){.fd = server->callers[i].fd, .events = POLLIN};
   }
-  if (server->listener >= 0) {
-    bool has_room = rendezvous_callers_have_room(server);
-    *next++ = (struct pollfd){.fd = has_room ? server->listener : -1, .events = POLLIN};
-  }
+  next += base_strangers_poll(&server->strangers, counts->callers, next, due_ns);
   counts->all = (int)(next - server->polls);
   return COLL_OK;
 }
@@ -189,41 +186,39 @@ static int poll_until(struct pollfd polls[], int count, uint64_t deadline_ns) {
  */
 static bool serve_once(rendezvous_server_t *server, uint64_t deadline_ns) {
   poll_counts_t counts;
-  if (fill_polls(server, &counts) != COLL_OK) {
+  uint64_t due_ns = deadline_ns;
+  if (fill_polls(server, &counts, &due_ns) != COLL_OK) {
     rendezvous_server_fail(server, COLL_ERROR_MEMORY, -1,
                            "the rendezvous server ran out of memory");
     return false;
   }
   const struct pollfd *polls = server->polls;
-  uint64_t room_ns = base_clock_now_ns() + ROOM_NS;
-  bool is_full = server->listener >= 0 && polls[counts.all - 1].fd < 0 && room_ns < deadline_ns;
-  int found = poll_until(server->polls, counts.all, is_full ? room_ns : deadline_ns);
+  int found = poll_until(server->polls, counts.all, due_ns);
   if (found < 0 && errno == EINTR) return true;
-  if (found == 0 && is_full) return true;
   if (found < 0) {
     rendezvous_server_fail(server, COLL_ERROR_SYSTEM, -1, "the rendezvous server cannot poll: %s",
                            strerror(errno));
   }
-  if (found <= 0) return false;
+  if (found < 0 || (found == 0 && due_ns == deadline_ns)) return false;
   serve_members(server, counts.members, polls);
   rendezvous_callers_serve(server, polls + counts.members);
-  bool called = counts.all > counts.members + counts.callers && polls[counts.all - 1].revents != 0;
-  if (called) rendezvous_callers_accept(server);
+  base_strangers_serve(&server->strangers, polls + counts.members + counts.callers);
   return true;
 }
 
 static void fail_missing(rendezvous_server_t *server) {
+  int error = server->strangers.error;
+  bool is_starved = error == EMFILE || error == ENFILE;
   char list[200] = "";
   size_t used = 0;
   for (int rank = 0; rank < server->size && used < sizeof list - 16; rank++) {
     if (server->members[rank].fd >= 0) continue;
     used += (size_t)snprintf(list + used, sizeof list - used, "%s%d", used > 0 ? ", " : "", rank);
   }
-  rendezvous_server_fail(server, COLL_ERROR_TIMEOUT, -1,
-                         "%d of %d ranks did not join in time (missing: %s): %s",
-                         server->size - server->joined_count, server->size, list,
-                         server->starved ? "may rank 0's process open more files (ulimit -n)?"
-                                         : "were they all started?");
+  rendezvous_server_fail(
+      server, COLL_ERROR_TIMEOUT, -1, "%d of %d ranks did not join in time (missing: %s): %s",
+      server->size - server->joined_count, server->size, list,
+      is_starved ? "may rank 0's process open more files (ulimit -n)?" : "were they all started?");
 }
 
 static void await_joins(rendezvous_server_t *server) {
@@ -233,12 +228,6 @@ static void await_joins(rendezvous_server_t *server) {
     bool late = !served || base_clock_now_ns() >= server->deadline_ns;
     if (late && server->joined_count < server->size) fail_missing(server);
   }
-}
-
-static void stop_listening(rendezvous_server_t *server) {
-  if (server->listener >= 0) base_socket_close(server->listener);
-  server->listener = -1;
-  rendezvous_callers_drop_all(server);
 }
 
 static void fail_unreported(rendezvous_server_t *server) {
@@ -254,7 +243,7 @@ static void fail_unreported(rendezvous_server_t *server) {
 static void await_reports(rendezvous_server_t *server) {
   wire_answer_t answer = {
       .session = server->verdict.session, .server_rank = server_rank_of(server), .status = COLL_OK};
-  stop_listening(server);
+  rendezvous_callers_drop_all(server);
   memcpy(server->records, &answer, sizeof answer);
   server->records_bytes = sizeof answer + (size_t)server->size * server->record_bytes;
   server->deadline_ns =
@@ -306,30 +295,33 @@ void rendezvous_server_run(rendezvous_server_t *server) {
   await_joins(server);
   if (server->size == 0) return;
   if (!server->decided) await_reports(server);
-  if (server->listener >= 0) linger(server);
+  if (server->strangers.listener >= 0) linger(server);
   send_verdict(server);
 }
 
 coll_status_t rendezvous_server_create(int listener, const rendezvous_address_t *address,
                                        bool own_port, rendezvous_server_t **server) {
   rendezvous_server_t *made = NULL;
+  coll_status_t status = COLL_OK;
   COLL_TRY(base_alloc(1, sizeof *made, "a rendezvous server", (void **)&made));
-  made->listener = listener;
   made->secret = address->secret;
   rendezvous_purpose(address, made->purpose);
   made->own_port = own_port;
   made->deadline_ns = base_clock_now_ns() + UNUSED_NS;
   if (getrandom(&made->verdict.session, sizeof(uint64_t), 0) != (ssize_t)sizeof(uint64_t)) {
-    coll_status_t status = base_fail_errno(COLL_ERROR_SYSTEM, "no random number for a rendezvous");
-    free(made);
-    return status;
+    status = base_fail_errno(COLL_ERROR_SYSTEM, "no random number for a rendezvous");
   }
-  *server = made;
-  return COLL_OK;
+  if (status == COLL_OK) status = rendezvous_callers_listen(made, listener);
+  if (status == COLL_OK) {
+    *server = made;
+  } else {
+    free(made);
+  }
+  return status;
 }
 
 void rendezvous_server_destroy(rendezvous_server_t *server) {
-  stop_listening(server);
+  rendezvous_callers_drop_all(server);
   for (int rank = 0; rank < server->size; rank++) {
     if (server->members[rank].fd >= 0) base_socket_close(server->members[rank].fd);
   }

@@ -7,18 +7,15 @@
 
 #include <poll.h>
 
-#include "base/net/handshake.h"
+#include "base/net/strangers.h"
 #include "bootstrap/rendezvous/rendezvous.h"
 #include "bootstrap/rendezvous/server.h"
 #include "bootstrap/rendezvous/wire.h"
 
-#define RENDEZVOUS_CALLERS_MAX 512 /* when full, the oldest stranger is hung up on */
+#define RENDEZVOUS_CALLERS_MAX 512 /* with strangers */
 
 typedef struct rendezvous_caller {
   int fd;
-  uint64_t since_ns;
-  base_handshake_t handshake;
-  bool is_known; /* the handshake is done: it is a rank */
   size_t received;
   struct {
     wire_hello_t hello;
@@ -36,13 +33,12 @@ typedef struct rendezvous_member {
 } rendezvous_member_t;
 
 struct rendezvous_server {
-  int listener; /* -1: closed */
+  base_strangers_t strangers;
   base_secret_t secret;
   char purpose[RENDEZVOUS_PURPOSE_BYTES];
   bool own_port;
-  rendezvous_caller_t callers[RENDEZVOUS_CALLERS_MAX]; /* oldest first */
+  rendezvous_caller_t callers[RENDEZVOUS_CALLERS_MAX];
   int caller_count;
-  bool starved;                 /* the last caller could not be accepted for want of descriptors */
   rendezvous_member_t *members; /* [size] */
   int size;                     /* 0 until the first rank has joined */
   int open_count;               /* members whose connection is open */

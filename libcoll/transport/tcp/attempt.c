@@ -10,12 +10,9 @@
 #include "base/net/socket.h"
 
 #define MAGIC \
-  UINT64_C(0x33706374636c6c31) /* changes with frames; differs in the other byte order */
-#define PURPOSE "ranks"
+  UINT64_C(0x33706374636c6c31)        /* changes with frames; differs in the other byte order */
 #define REPLY_NS UINT64_C(3000000000) /* for a rank to answer */
 #define CONFIRM_NS 30000000000u       /* the same, if it ends the connection when it gives up */
-#define SILENT_NS 20000000u     /* without a word, after which one may be closed for another */
-#define UNPROVEN_NS 1000000000u /* the same without a proof that it knows the secret */
 
 enum { NOTE_HELLO = 1, NOTE_REPLY, NOTE_CONFIRM };
 
@@ -110,7 +107,7 @@ bool tcp_attempt_begin(tcp_attempt_t *attempt, int fd, int peer, int rail, uint1
                              .patience_ns = REPLY_NS << doublings,
                              .until_ns = base_clock_now_ns() + (REPLY_NS << doublings)};
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  if (base_handshake_begin_caller(&attempt->handshake, fd, &own->secret, PURPOSE) ==
+  if (base_handshake_begin_caller(&attempt->handshake, fd, &own->secret, TCP_PURPOSE) ==
       BASE_HANDSHAKE_UNDER_WAY) {
     return true;
   }
@@ -118,15 +115,10 @@ bool tcp_attempt_begin(tcp_attempt_t *attempt, int fd, int peer, int rail, uint1
   return false;
 }
 
-void tcp_attempt_accept(tcp_attempt_t *attempt, int fd, const tcp_identity_t *own) {
-  uint64_t now_ns = base_clock_now_ns();
-  *attempt = (tcp_attempt_t){.fd = fd,
-                             .peer = -1,
-                             .rail = -1,
-                             .patience_ns = REPLY_NS,
-                             .since_ns = now_ns,
-                             .until_ns = now_ns + REPLY_NS};
-  base_handshake_begin_listener(&attempt->handshake, &own->secret, PURPOSE);
+void tcp_attempt_accept(tcp_attempt_t *attempt, int fd) {
+  *attempt =
+      (tcp_attempt_t){.fd = fd, .peer = -1, .rail = -1, .is_known = true, .patience_ns = REPLY_NS};
+  expect(attempt, NOTE_HELLO);
 }
 
 /* The one that has connected says who it is once the other has proved that it is a rank. */
@@ -138,11 +130,8 @@ static tcp_progress_t continue_handshake(tcp_attempt_t *attempt, const tcp_ident
   if (!attempt->is_known) {
     return fail(attempt, is_closed ? TCP_FAILURE_OTHER : TCP_FAILURE_REFUSED, 0);
   }
-  bool is_listener = attempt->handshake.is_listener;
-  expect(attempt, is_listener ? NOTE_HELLO : NOTE_REPLY);
-  if (!is_listener && !send_note(attempt, own, NOTE_HELLO)) {
-    return fail(attempt, TCP_FAILURE_OTHER, errno);
-  }
+  expect(attempt, NOTE_REPLY);
+  if (!send_note(attempt, own, NOTE_HELLO)) return fail(attempt, TCP_FAILURE_OTHER, errno);
   return receive_note(attempt, own);
 }
 
@@ -160,9 +149,4 @@ tcp_progress_t tcp_attempt_serve(tcp_attempt_t *attempt, const tcp_identity_t *o
   }
   if (!is_late) return TCP_PROGRESS_NONE;
   return fail(attempt, TCP_FAILURE_OTHER, ETIMEDOUT);
-}
-
-bool tcp_attempt_is_stranger(const tcp_attempt_t *attempt, uint64_t now_ns) {
-  uint64_t allowed_ns = attempt->handshake.has_answered ? UNPROVEN_NS : SILENT_NS;
-  return !attempt->is_known && now_ns > attempt->since_ns + allowed_ns;
 }

@@ -14,6 +14,8 @@
 #include "base/net/handshake.h"
 #include "transport/tcp/connect.h"
 
+#define TCP_PURPOSE "ranks" /* of handshakes */
+
 /* Who this rank is. */
 typedef struct tcp_identity {
   int rank, size;
@@ -45,18 +47,17 @@ typedef enum tcp_failure {
 } tcp_failure_t;
 
 typedef struct tcp_attempt {
-  int fd;        /* -1: none */
-  int peer;      /* -1: not known yet */
-  int rail;      /* likewise */
-  uint16_t made; /* connections of this rank on the rail before */
-  bool is_known; /* the handshake is done */
-  base_handshake_t handshake;
-  uint64_t patience_ns; /* for the peer to answer */
-  int expects;          /* the kind of the next note from the peer */
-  size_t received;      /* bytes of `note` */
+  int fd;                     /* -1: none */
+  int peer;                   /* -1: not known yet */
+  int rail;                   /* likewise */
+  uint16_t made;              /* connections of this rank on the rail before */
+  bool is_known;              /* the handshake is done */
+  base_handshake_t handshake; /* of the one that has connected */
+  uint64_t patience_ns;       /* for the peer to answer */
+  int expects;                /* the kind of the next note from the peer */
+  size_t received;            /* bytes of `note` */
   tcp_note_t note;
   int polled;        /* its place in what the connector polls; -1: none */
-  uint64_t since_ns; /* when it was begun or accepted */
   uint64_t until_ns; /* when it is given up */
   tcp_failure_t failure;
   int error; /* errno of it */
@@ -67,8 +68,8 @@ typedef struct tcp_attempt {
 bool tcp_attempt_begin(tcp_attempt_t *attempt, int fd, int peer, int rail, uint16_t made,
                        int doublings, const tcp_identity_t *own);
 
-/* Of a connection that was accepted, which it takes over. */
-void tcp_attempt_accept(tcp_attempt_t *attempt, int fd, const tcp_identity_t *own);
+/* Of a connection that a rank has made to this one, which it takes over: the handshake is done. */
+void tcp_attempt_accept(tcp_attempt_t *attempt, int fd);
 
 /* Goes on with what has arrived; events: of poll. Fails if it is too late. */
 tcp_progress_t tcp_attempt_serve(tcp_attempt_t *attempt, const tcp_identity_t *own, short events);
@@ -83,9 +84,6 @@ uint16_t tcp_attempt_number(const tcp_attempt_t *attempt);
 
 /* True: the connection is the caller's. */
 bool tcp_attempt_confirm(tcp_attempt_t *attempt, const tcp_identity_t *own);
-
-/* Whether it may be closed for another one, as it does not prove in time that it is a rank's. */
-bool tcp_attempt_is_stranger(const tcp_attempt_t *attempt, uint64_t now_ns);
 
 void tcp_attempt_close(tcp_attempt_t *attempt);
 

@@ -1,7 +1,6 @@
 /*
  * Only the thread uses the attempts and the links. The end's lock protects what both sides use:
- * the list of peers that are asked for, and the flags. Of connections from strangers there is a
- * limited number at a time, and the oldest is closed when there is no room for another.
+ * the list of peers that are asked for, and the flags.
  */
 #include "transport/tcp/connector.h"
 
@@ -17,12 +16,13 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/deadline.h"
-#include "base/net/socket.h"
+#include "base/net/strangers.h"
 #include "transport/tcp/dial.h"
 #include "transport/tcp/end.h"
 
 #define RETRY_NS 20000000u
-#define CALLERS_MAX 256 /* incoming connections that have not said who they are */
+#define CALLERS_MAX 256 /* incoming connections that are not the caller's yet, with strangers */
+#define PROOF_NS UINT64_C(3000000000) /* for a stranger to prove that it is a rank */
 
 /* The connection with a peer on a rail, as far as this rank is concerned. */
 typedef enum link_state {
@@ -37,7 +37,7 @@ typedef struct link {
   uint16_t made; /* connections so far */
 } link_t;
 
-/* Somebody who has connected to this rank. */
+/* A rank that has connected to this one. */
 typedef struct caller {
   tcp_attempt_t attempt;
   bool is_chosen;
@@ -49,7 +49,6 @@ struct tcp_connector {
   tcp_name_t *names;    /* [size] */
   int rails;            /* of this rank */
   uint64_t deadline_ns; /* of creation */
-  int listener;         /* -1: closed */
   int wakeup;           /* an eventfd, for the thread */
   int made;             /* an eventfd, for the creator */
   pthread_t thread;
@@ -62,10 +61,10 @@ struct tcp_connector {
 
   /* the thread's */
   tcp_dial_t *dials;
-  caller_t *callers;     /* [CALLERS_MAX] */
+  caller_t *callers; /* [CALLERS_MAX] */
+  base_strangers_t strangers;
   link_t *links;         /* [size * rails] */
-  struct pollfd *polled; /* wakeup, listener, dials, callers */
-  uint64_t accept_ns;    /* when callers are accepted again, for want of descriptors */
+  struct pollfd *polled; /* wakeup, strangers, dials, callers */
 };
 
 static void lock(const tcp_connector_t *c) {
@@ -236,35 +235,20 @@ static void serve_caller(const tcp_connector_t *c, caller_t *caller, short event
   close_caller(c, caller);
 }
 
-/* Room for a caller, or the oldest that may be closed for it. NULL: it waits in the system's queue.
- */
-static caller_t *free_caller(const tcp_connector_t *c) {
-  caller_t *oldest = NULL;
-  uint64_t now_ns = base_clock_now_ns();
-  for (int i = 0; i < CALLERS_MAX; i++) {
-    caller_t *caller = &c->callers[i];
-    if (caller->attempt.fd < 0) return caller;
-    bool is_older = oldest == NULL || caller->attempt.since_ns < oldest->attempt.since_ns;
-    if (is_older && tcp_attempt_is_stranger(&caller->attempt, now_ns)) oldest = caller;
-  }
-  return oldest;
+static int count_callers(const tcp_connector_t *c) {
+  int count = 0;
+  for (int i = 0; i < CALLERS_MAX; i++) count += c->callers[i].attempt.fd >= 0;
+  return count;
 }
 
-static void accept_callers(tcp_connector_t *c) {
-  caller_t *caller;
-  while ((caller = free_caller(c)) != NULL) {
-    int fd = base_socket_accept(c->listener);
-    if (fd < 0) {
-      int error = errno;
-      c->accept_ns = error == EAGAIN ? 0 : base_clock_now_ns() + RETRY_NS;
-      if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM) {
-        note_error(c, error);
-      }
-      return;
-    }
-    close_caller(c, caller);
-    tcp_attempt_accept(&caller->attempt, fd, &c->own);
-  }
+/* A stranger has proved that it is a rank. There is room: strangers.max. */
+static void admit(void *owner, int fd) {
+  tcp_connector_t *c = owner;
+  caller_t *caller = c->callers;
+  while (caller->attempt.fd >= 0) caller++;
+  caller->is_chosen = false;
+  tcp_attempt_accept(&caller->attempt, fd);
+  serve_caller(c, caller, POLLIN);
 }
 
 /* ---- the thread -----------------------------------------------------------------------------*/
@@ -333,14 +317,10 @@ static short events_of(const tcp_connector_t *c, const tcp_attempt_t *attempt) {
 }
 
 /* Fills what is to be polled. Returns when something is due. */
-static uint64_t prepare(const tcp_connector_t *c, nfds_t *count) {
-  uint64_t due_ns = UINT64_MAX, now_ns = base_clock_now_ns();
-  const caller_t *room = free_caller(c);
-  bool accepts = now_ns >= c->accept_ns && room != NULL;
-  if (!accepts) due_ns = room != NULL ? c->accept_ns : now_ns + RETRY_NS;
+static uint64_t prepare(tcp_connector_t *c, nfds_t *count) {
+  uint64_t due_ns = UINT64_MAX;
   c->polled[0] = (struct pollfd){.fd = c->wakeup, .events = POLLIN};
-  c->polled[1] = (struct pollfd){.fd = accepts ? c->listener : -1, .events = POLLIN};
-  *count = 2;
+  *count = 1 + (nfds_t)base_strangers_poll(&c->strangers, count_callers(c), &c->polled[1], &due_ns);
   for (tcp_dial_t *to = c->dials; to != NULL; to = to->next) {
     add_dial(c, to, count, &due_ns);
   }
@@ -371,7 +351,8 @@ static void turn(tcp_connector_t *c) {
     caller_t *caller = &c->callers[i];
     if (caller->attempt.fd >= 0) serve_caller(c, caller, events_of(c, &caller->attempt));
   }
-  if (c->polled[1].revents != 0) accept_callers(c);
+  base_strangers_serve(&c->strangers, &c->polled[1]);
+  if (c->strangers.error != 0) note_error(c, c->strangers.error);
 }
 
 static void *run(void *context) {
@@ -431,6 +412,7 @@ static coll_status_t fill(tcp_connector_t *c, const tcp_group_t *group) {
   COLL_TRY(base_alloc(links, sizeof *c->links, "connections", (void **)&c->links));
   COLL_TRY(base_alloc(CALLERS_MAX, sizeof *c->callers, "connections", (void **)&c->callers));
   for (int i = 0; i < CALLERS_MAX; i++) c->callers[i].attempt.fd = -1;
+  COLL_TRY(base_strangers_init(&c->strangers));
   COLL_TRY(base_alloc(2 + links * BASE_ADDRESSES_MAX + CALLERS_MAX, sizeof *c->polled,
                       "connections", (void **)&c->polled));
   memcpy(c->names, group->names, size * sizeof *c->names);
@@ -456,7 +438,13 @@ coll_status_t tcp_connector_create(tcp_t *end, tcp_listener_t *listener, const t
                                .session = group->session,
                                .secret = *group->secret};
   made->deadline_ns = group->deadline_ns;
-  made->listener = listener->fd;
+  made->strangers = (base_strangers_t){.listener = listener->fd,
+                                       .secret = &made->own.secret,
+                                       .purpose = TCP_PURPOSE,
+                                       .limit_ns = PROOF_NS,
+                                       .max = CALLERS_MAX,
+                                       .admit = admit,
+                                       .owner = made};
   made->wakeup = made->made = -1;
   listener->fd = -1;
   status = fill(made, group);
@@ -490,7 +478,7 @@ void tcp_connector_destroy(tcp_connector_t *c) {
   for (int i = 0; c->callers != NULL && i < CALLERS_MAX; i++) {
     tcp_attempt_close(&c->callers[i].attempt);
   }
-  if (c->listener >= 0) base_socket_close(c->listener);
+  base_strangers_close(&c->strangers);
   if (c->wakeup >= 0) close(c->wakeup);
   if (c->made >= 0) close(c->made);
   base_secret_wipe(&c->own.secret);
