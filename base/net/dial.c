@@ -40,15 +40,17 @@ int base_dial_result(int fd) {
 
 /* ---- several --------------------------------------------------------------------------------*/
 
-void base_dial_init(base_dial_t *dial, const base_addresses_t *to, int first, uint64_t next_ns,
-                    uint64_t last_ns) {
-  *dial = (base_dial_t){.to = to, .first = first, .next_ns = next_ns, .last_ns = last_ns};
-  for (int i = 0; i < to->count; i++) dial->polled[i] = (struct pollfd){.fd = -1};
+void base_dial_init(base_dial_t *dial, const base_addresses_t *to, int first, uint64_t due_ns,
+                    uint64_t next_ns, uint64_t last_ns) {
+  *dial = (base_dial_t){
+      .to = to, .first = first, .due_ns = due_ns, .next_ns = next_ns, .last_ns = last_ns};
+  for (int i = 0; i < BASE_ADDRESSES_MAX; i++) dial->polled[i].fd = -1;
 }
 
 static void begin_next(base_dial_t *dial) {
-  int index = (dial->first + dial->begun++) % dial->to->count;
-  int fd = base_dial_begin_one(SOCK_STREAM, &dial->to->at[index]);
+  int index = dial->begun++;
+  const base_address_t *address = &dial->to->at[(dial->first + index) % dial->to->count];
+  int fd = base_dial_begin_one(SOCK_STREAM, address);
   dial->polled[index] = (struct pollfd){.fd = fd, .events = POLLOUT};
   dial->errors[index] = fd < 0 ? errno : 0;
   dial->open += fd >= 0;
@@ -86,7 +88,7 @@ int base_dial_continue(base_dial_t *dial) {
   int fd = take_connected(dial);
   if (fd >= 0) return fd;
   if (is_due && dial->begun == dial->to->count) base_dial_end(dial);
-  while (dial->begun < dial->to->count && (is_due || dial->open == 0)) {
+  while (dial->begun < dial->to->count && (is_due || (dial->begun > 0 && dial->open == 0))) {
     is_due = false;
     begin_next(dial);
   }
@@ -116,15 +118,14 @@ static int weight_of(int error) {
 int base_dial_error(const base_dial_t *dial) {
   int best = 0;
   for (int i = 0; i < dial->to->count; i++) {
-    int error = dial->errors[(dial->first + i) % dial->to->count];
-    if (weight_of(error) > weight_of(best)) best = error;
+    if (weight_of(dial->errors[i]) > weight_of(best)) best = dial->errors[i];
   }
   return best != 0 ? best : ETIMEDOUT;
 }
 
 int base_dial_connect(const base_addresses_t *to, int first, uint64_t deadline_ns) {
   base_dial_t dial;
-  base_dial_init(&dial, to, first, NEXT_NS, LAST_NS);
+  base_dial_init(&dial, to, first, 0, NEXT_NS, LAST_NS);
   int fd = base_dial_continue(&dial);
   bool is_late = false; /* what is connected by then still counts */
   while (fd < 0 && !base_dial_is_over(&dial) && !is_late && !base_cancel_is_requested()) {

@@ -28,15 +28,16 @@ typedef struct base_dial {
   int begun; /* so many addresses, from `first` on */
   int open;  /* so many of these are under way */
   uint64_t next_ns, last_ns;
-  uint64_t due_ns;                          /* when to go on, whatever poll says */
-  struct pollfd polled[BASE_ADDRESSES_MAX]; /* to poll, [to->count]; fd -1: not under way */
-  int errors[BASE_ADDRESSES_MAX];           /* why an address has not answered; 0: none */
+  uint64_t due_ns; /* when to go on, whatever poll says */
+  /* In the order of trying, [to->count]: */
+  struct pollfd polled[BASE_ADDRESSES_MAX]; /* to poll; fd -1: not under way */
+  int errors[BASE_ADDRESSES_MAX];           /* why it has not answered; 0: none */
 } base_dial_t;
 
-/* Begins nothing yet. next_ns: the time until the next address is tried beside one that does not
+/* due_ns: when to begin. next_ns: the time until the next address is tried beside one that does not
  * answer; last_ns: and from the last one until all are given up. */
-void base_dial_init(base_dial_t *dial, const base_addresses_t *to, int first, uint64_t next_ns,
-                    uint64_t last_ns);
+void base_dial_init(base_dial_t *dial, const base_addresses_t *to, int first, uint64_t due_ns,
+                    uint64_t next_ns, uint64_t last_ns);
 
 /* Goes on with what poll has found, or what is due. Returns a connected socket, which is the
  * caller's and does not block, or -1. Others may answer later. */

@@ -3,9 +3,11 @@
 
 #include <errno.h>
 
+#include "base/clock.h"
 #include "base/net/socket.h"
 
 #define BACKLOG 4096
+#define RETRY_NS 5000000u
 
 static void share_port(int fd) {
   int on = 1;
@@ -26,7 +28,7 @@ static bool bind_to(int fd, const base_address_t *address) {
   return true;
 }
 
-int base_listen(int type, base_address_t *address) {
+static int listen_once(int type, base_address_t *address) {
   int fd = base_socket(address->any.sa_family, type | SOCK_NONBLOCK, 0);
   if (fd < 0) return -1;
   if (bind_to(fd, address) && listen(fd, BACKLOG) == 0) {
@@ -37,14 +39,24 @@ int base_listen(int type, base_address_t *address) {
   return -1;
 }
 
+int base_listen(int type, base_address_t *address, uint64_t retry_ns) {
+  uint64_t deadline_ns = base_clock_now_ns() + retry_ns;
+  int fd = listen_once(type, address);
+  while (fd < 0 && errno == EADDRINUSE && base_clock_now_ns() < deadline_ns) {
+    base_clock_sleep_ns(RETRY_NS);
+    fd = listen_once(type, address);
+  }
+  return fd;
+}
+
 /* IPv6 with IPv4 in it, or where there is no IPv6, IPv4. */
-int base_listen_everywhere(uint16_t *port) {
+int base_listen_everywhere(uint16_t *port, uint64_t retry_ns) {
   const struct in_addr all = {.s_addr = htonl(INADDR_ANY)};
   base_address_t address = base_address_of_ip(true, &in6addr_any, *port);
-  int fd = base_listen(SOCK_STREAM, &address);
+  int fd = base_listen(SOCK_STREAM, &address, retry_ns);
   if (fd < 0 && errno != EADDRINUSE) {
     address = base_address_of_ip(false, &all, *port);
-    fd = base_listen(SOCK_STREAM, &address);
+    fd = base_listen(SOCK_STREAM, &address, retry_ns);
   }
   if (fd >= 0) *port = base_address_port(&address);
   return fd;

@@ -6,11 +6,11 @@
 #include "base/net/address.h"
 
 /* type: SOCK_STREAM or another one. Sets in *address what the kernel chooses: a port that is 0, or
- * the name of a UNIX socket without one. Returns a socket, which the caller closes
- * (base_socket_close), or -1 with errno. */
-int base_listen(int type, base_address_t *address);
+ * the name of a UNIX socket without one. retry_ns: how long it tries again where another listens at
+ * the address. Returns a socket, which the caller closes (base_socket_close), or -1 with errno. */
+int base_listen(int type, base_address_t *address, uint64_t retry_ns);
 
 /* The same with TCP at all addresses of this host. Sets *port if it is 0. */
-int base_listen_everywhere(uint16_t *port);
+int base_listen_everywhere(uint16_t *port, uint64_t retry_ns);
 
 #endif

@@ -47,10 +47,6 @@ static bool is_full(const base_strangers_t *s) {
   return s->count + s->others >= s->max;
 }
 
-static bool has_room(const base_strangers_t *s, uint64_t now_ns) {
-  return !is_full(s) || find_oldest(s, now_ns) >= 0;
-}
-
 /* False: there is none that may be. */
 static bool hang_up_on_oldest(base_strangers_t *s, uint64_t now_ns) {
   int index = find_oldest(s, now_ns);
@@ -69,9 +65,10 @@ static uint64_t earlier_of(uint64_t a, uint64_t b) {
 int base_strangers_poll(base_strangers_t *s, int others, struct pollfd polled[], uint64_t *due_ns) {
   uint64_t now_ns = base_clock_now_ns();
   s->others = others;
-  bool has = has_room(s, now_ns), accepts = has && now_ns >= s->accept_ns;
+  bool has_room = !is_full(s) || find_oldest(s, now_ns) >= 0;
+  bool accepts = has_room && now_ns >= s->accept_ns;
   if (s->listener >= 0 && !accepts) {
-    *due_ns = earlier_of(*due_ns, has ? s->accept_ns : now_ns + RETRY_NS);
+    *due_ns = earlier_of(*due_ns, has_room ? s->accept_ns : now_ns + RETRY_NS);
   }
   polled[0] = (struct pollfd){.fd = accepts ? s->listener : -1, .events = POLLIN};
   for (int i = 0; i < s->count; i++) {
@@ -101,13 +98,12 @@ static bool serve_one(base_strangers_t *s, base_stranger_t *caller, bool is_late
 /* One at a time: where there is no descriptor left, accept4(2) says so also if nobody calls. */
 static void accept_one(base_strangers_t *s) {
   uint64_t now_ns = base_clock_now_ns();
-  if (!has_room(s, now_ns)) return;
+  if (is_full(s) && !hang_up_on_oldest(s, now_ns)) return;
   int fd = base_socket_accept(s->listener);
   s->error = fd >= 0 || errno == EAGAIN ? 0 : errno;
   bool pauses = s->error != 0 && !hang_up_on_oldest(s, now_ns);
   s->accept_ns = pauses ? now_ns + RETRY_NS : 0;
   if (fd < 0) return;
-  if (is_full(s)) (void)hang_up_on_oldest(s, now_ns);
   base_stranger_t *caller = &s->callers[s->count++];
   *caller = (base_stranger_t){.fd = fd, .since_ns = now_ns};
   base_handshake_begin_listener(&caller->handshake, s->secret, s->purpose);

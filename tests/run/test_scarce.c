@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "bootstrap/rendezvous/callers.h"
+#include "bootstrap/rendezvous/server_state.h"
 #include "harness/party.h"
 
 static _Thread_local int allocations_left = -1; /* number of allocations that succeed; -1: all */

@@ -22,7 +22,7 @@ static bool is_free(int port) {
   bool serves_hosts = base_handshake_check_hosts() == COLL_OK;
   const struct in_addr at = {.s_addr = htonl(serves_hosts ? INADDR_ANY : INADDR_LOOPBACK)};
   base_address_t address = base_address_of_ip(false, &at, (uint16_t)port);
-  int fd = base_listen(SOCK_STREAM, &address);
+  int fd = base_listen(SOCK_STREAM, &address, 0);
   if (fd >= 0) base_socket_close(fd);
   return fd >= 0;
 }

@@ -46,7 +46,7 @@ void collrun_secret_send(const collrun_secret_t *secret, int to) {
 /* The kernel chooses the name. */
 static coll_status_t listen_for_ranks(collrun_secret_t *secret) {
   base_address_t address = {.bytes = sizeof(sa_family_t), .local = {.sun_family = AF_UNIX}};
-  secret->listener = base_listen(SOCK_STREAM, &address);
+  secret->listener = base_listen(SOCK_STREAM, &address, 0);
   if (secret->listener < 0) {
     return base_fail_errno(COLL_ERROR_SYSTEM, "cannot listen for ranks that ask for the secret");
   }

@@ -146,7 +146,7 @@ static coll_status_t dial(const char *at, uint64_t deadline_ns) {
   memcpy(host, at, (size_t)(colon - at));
   host[colon - at] = '\0';
   snprintf(who, sizeof who, "PMI_PORT=%s: waits for the launcher", at);
-  dialer_t dialer = dialer_of_host(host, (uint16_t)port, who);
+  dialer_t dialer = dialer_begin(NULL, host, (uint16_t)port, who);
   coll_status_t status = dialer_connect(&dialer, deadline_ns, &pmi.fd);
   pmi.by_port = status == COLL_OK;
   if (status == COLL_OK) return COLL_OK;

@@ -97,7 +97,7 @@ static coll_status_t find_store(dialer_t *dialer) {
   COLL_TRY(launch_number("MASTER_PORT", 1, UINT16_MAX, &port));
   snprintf(who, sizeof who, "rank %d waits for torchrun's store at %s port %d", own_rank, host,
            (int)port);
-  *dialer = dialer_of_host(host, (uint16_t)port, who);
+  *dialer = dialer_begin(NULL, host, (uint16_t)port, who);
   return COLL_OK;
 }
 

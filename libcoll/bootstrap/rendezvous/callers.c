@@ -1,5 +1,5 @@
 /* A hello is received before its record, whose size it states. */
-#include "bootstrap/rendezvous/callers.h"
+#include "bootstrap/rendezvous/server_state.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>

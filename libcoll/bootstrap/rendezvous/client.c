@@ -309,7 +309,7 @@ static void prepare(const rendezvous_address_t *address, const rendezvous_rank_t
            own->rank, address->host, (unsigned)address->port);
   *call = (call_t){.address = address,
                    .own = own,
-                   .dialer = dialer_of_server(address, who),
+                   .dialer = dialer_begin(address, NULL, 0, who),
                    .hello_magic = WIRE_MAGIC,
                    .deadline_ns = base_clock_now_ns() + (uint64_t)timeout_ms * 1000000u,
                    .up_ns = address->pid != 0 ? base_clock_now_ns() : 0,

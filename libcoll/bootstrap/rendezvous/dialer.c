@@ -53,22 +53,11 @@ coll_status_t dialer_resolve_tcp(const char *names, uint16_t port, base_addresse
 
 /* ---- attempts -------------------------------------------------------------------------------*/
 
-static dialer_t begin(const char *who) {
-  dialer_t made = {.notice = base_wait_notice_begin()};
+dialer_t dialer_begin(const rendezvous_address_t *address, const char *host, uint16_t port,
+                      const char *who) {
+  dialer_t made = {
+      .address = address, .host = host, .port = port, .notice = base_wait_notice_begin()};
   snprintf(made.who, sizeof made.who, "%s", who);
-  return made;
-}
-
-dialer_t dialer_of_server(const rendezvous_address_t *address, const char *who) {
-  dialer_t made = begin(who);
-  made.address = address;
-  return made;
-}
-
-dialer_t dialer_of_host(const char *host, uint16_t port, const char *who) {
-  dialer_t made = begin(who);
-  made.host = host;
-  made.port = port;
   return made;
 }
 

@@ -23,9 +23,10 @@ typedef struct dialer {
   char why[DIALER_TEXT_BYTES]; /* what was tried last failed for */
 } dialer_t;
 
-/* For a rendezvous server, or for TCP. Addresses and names are not copied; who is. */
-dialer_t dialer_of_server(const rendezvous_address_t *address, const char *who);
-dialer_t dialer_of_host(const char *host, uint16_t port, const char *who);
+/* For the rendezvous server at address, or where that is NULL, TCP at host and port. Neither
+ * address nor host is copied; who is. */
+dialer_t dialer_begin(const rendezvous_address_t *address, const char *host, uint16_t port,
+                      const char *who);
 
 /* Tries once, beginning with the target `turn`, for some seconds or until the deadline. Sets *fd to
  * a connected socket, or to -1 with errno and dialer->why. COLL_ERROR_INVALID: there is nothing to

@@ -10,15 +10,13 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "base/clock.h"
 #include "base/net/handshake.h"
 #include "base/net/listen.h"
 #include "bootstrap/rendezvous/dialer.h"
-#include "bootstrap/rendezvous/endpoint.h"
 #include "bootstrap/rendezvous/host_name.h"
 #include "bootstrap/rendezvous/secret_source.h"
+#include "bootstrap/rendezvous/server.h"
 
-#define PORT_RETRY_NS 5000000u
 #define PORT_FIRST 1024
 #define PORT_TRIES 1000
 
@@ -54,10 +52,9 @@ static coll_status_t check_host(const rendezvous_address_t *address) {
 
 /* ---- the server -----------------------------------------------------------------------------*/
 
-/* A listening socket, or -1 with errno. */
-static int listen_once(uint16_t port) {
+static int listen_at(uint16_t port, uint64_t retry_ns) {
   base_address_t name = name_of(port);
-  return base_listen(SOCK_STREAM, &name);
+  return base_listen(SOCK_STREAM, &name, retry_ns);
 }
 
 /* At a port that is free. */
@@ -68,18 +65,8 @@ static int listen_anywhere(uint16_t *port) {
     if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random) return -1;
     if (random < PORT_FIRST) continue;
     *port = random;
-    fd = listen_once(random);
+    fd = listen_at(random, 0);
     if (fd < 0 && errno != EADDRINUSE) return -1;
-  }
-  return fd;
-}
-
-static int listen_at(uint16_t port) {
-  uint64_t deadline_ns = base_clock_now_ns() + RENDEZVOUS_PORT_NS;
-  int fd = listen_once(port);
-  while (fd < 0 && errno == EADDRINUSE && base_clock_now_ns() < deadline_ns) {
-    base_clock_sleep_ns(PORT_RETRY_NS);
-    fd = listen_once(port);
   }
   return fd;
 }
@@ -89,7 +76,7 @@ coll_status_t rendezvous_listen(rendezvous_address_t *address, int *listener, ui
   if (address->host[0] == '\0') COLL_TRY(base_handshake_check_hosts());
   COLL_TRY(check_host(address));
   *port = address->port;
-  *listener = *port == 0 ? listen_anywhere(port) : listen_at(*port);
+  *listener = *port == 0 ? listen_anywhere(port) : listen_at(*port, RENDEZVOUS_PORT_NS);
   if (*listener >= 0) return COLL_OK;
   return base_fail_errno(COLL_ERROR_SYSTEM,
                          "cannot start the rendezvous server at port %u of this host's UNIX "

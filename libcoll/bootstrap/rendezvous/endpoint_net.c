@@ -3,16 +3,12 @@
 #include <netdb.h>
 #include <stdio.h>
 
-#include "base/clock.h"
 #include "base/net/listen.h"
 #include "bootstrap/rendezvous/dialer.h"
-#include "bootstrap/rendezvous/endpoint.h"
 #include "bootstrap/rendezvous/host_name.h"
 #include "bootstrap/rendezvous/secret_source.h"
 #include "bootstrap/rendezvous/server.h"
 #include "topo/interfaces.h"
-
-#define PORT_RETRY_NS 5000000u
 
 /* ---- the server -----------------------------------------------------------------------------*/
 
@@ -22,7 +18,7 @@ static int listen_at_one(const struct addrinfo *found, uint16_t *port) {
   errno = EADDRNOTAVAIL;
   for (; found != NULL && fd < 0 && errno == EADDRNOTAVAIL; found = found->ai_next) {
     base_address_t address = base_address_of(found->ai_addr, found->ai_addrlen);
-    fd = base_listen(SOCK_STREAM, &address);
+    fd = base_listen(SOCK_STREAM, &address, RENDEZVOUS_PORT_NS);
     if (fd >= 0) *port = base_address_port(&address);
   }
   return fd;
@@ -38,15 +34,16 @@ static bool is_loopback_here_alone(const char *host, const struct addrinfo *foun
 }
 
 /* found: what the host's name resolves to; NULL: nothing. Sets address->is_here and *port. */
-static int listen_once(rendezvous_address_t *address, bool is_guarded, const struct addrinfo *found,
-                       uint16_t *port) {
+static int listen_at(rendezvous_address_t *address, bool is_guarded, const struct addrinfo *found,
+                     uint16_t *port) {
   *port = address->port;
   address->is_here =
       address->host[0] == '\0' || (is_guarded && is_loopback_here_alone(address->host, found));
-  int fd = address->is_here ? base_listen_everywhere(port) : listen_at_one(found, port);
+  int fd = address->is_here ? base_listen_everywhere(port, RENDEZVOUS_PORT_NS)
+                            : listen_at_one(found, port);
   if (fd >= 0 || address->is_here || !is_guarded || errno != EADDRNOTAVAIL) return fd;
   address->is_here = true;
-  return base_listen_everywhere(port);
+  return base_listen_everywhere(port, RENDEZVOUS_PORT_NS);
 }
 
 static coll_status_t fail_listening(const rendezvous_address_t *address, int error) {
@@ -88,16 +85,10 @@ coll_status_t rendezvous_listen(rendezvous_address_t *address, int *listener, ui
   bool is_guarded;
   COLL_TRY(rendezvous_is_guarded(address, &is_guarded));
   COLL_TRY(resolve(address, is_guarded, &found));
-  uint64_t deadline_ns = base_clock_now_ns() + RENDEZVOUS_PORT_NS;
-  int fd = listen_once(address, is_guarded, found, port);
-  while (fd < 0 && errno == EADDRINUSE && base_clock_now_ns() < deadline_ns) {
-    base_clock_sleep_ns(PORT_RETRY_NS);
-    fd = listen_once(address, is_guarded, found, port);
-  }
+  *listener = listen_at(address, is_guarded, found, port);
   int cause = errno;
   if (found != NULL) freeaddrinfo(found);
-  *listener = fd;
-  return fd >= 0 ? COLL_OK : fail_listening(address, cause);
+  return *listener >= 0 ? COLL_OK : fail_listening(address, cause);
 }
 
 /* ---- callers --------------------------------------------------------------------------------*/

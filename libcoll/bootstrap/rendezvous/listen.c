@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include "base/net/socket.h"
-#include "bootstrap/rendezvous/endpoint.h"
 #include "bootstrap/rendezvous/rendezvous.h"
 #include "bootstrap/rendezvous/server.h"
 

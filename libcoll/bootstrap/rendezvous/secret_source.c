@@ -3,10 +3,8 @@
  * sets in the environment is not secret, because any user of the host may be able to read it or
  * guess it, so nothing of that goes into a secret.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
-#include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +14,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/deadline.h"
 #include "base/net/handshake.h"
 #include "base/net/peer.h"
 #include "base/net/socket.h"
@@ -129,16 +126,11 @@ static coll_status_t dial(const char *path, int *fd) {
 
 static coll_status_t ask(const char *path, base_secret_t *secret) {
   int fd = -1;
-  size_t got = 0;
   uint64_t deadline_ns = base_clock_now_ns() + ANSWER_NS;
   COLL_TRY(dial(path, &fd));
-  while (got < sizeof secret->bytes && base_deadline_poll(fd, POLLIN, deadline_ns)) {
-    ssize_t more = recv(fd, secret->bytes + got, sizeof secret->bytes - got, 0);
-    if (more <= 0) break;
-    got += (size_t)more;
-  }
+  bool is_given = wire_recv(fd, secret->bytes, sizeof secret->bytes, deadline_ns);
   base_socket_close(fd);
-  if (got == sizeof secret->bytes) return COLL_OK;
+  if (is_given) return COLL_OK;
   return base_fail(COLL_ERROR_SYSTEM, "COLL_SECRET_SOCKET=%s: collrun gave no secret", path);
 }
 

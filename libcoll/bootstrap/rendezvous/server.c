@@ -20,7 +20,7 @@
 #include "base/clock.h"
 #include "base/deadline.h"
 #include "base/net/socket.h"
-#include "bootstrap/rendezvous/callers.h"
+#include "bootstrap/rendezvous/server_state.h"
 
 #define UNUSED_NS 3600000000000u   /* lifetime of a server that no rank joins */
 #define SENDING_NS 5000000000u     /* with no member taking in anything, sending is given up */
@@ -173,15 +173,6 @@ static coll_status_t fill_polls(rendezvous_server_t *server, poll_counts_t *coun
   return COLL_OK;
 }
 
-static int poll_until(struct pollfd polls[], int count, uint64_t deadline_ns) {
-  int found;
-  do {
-    int limit_ms = base_deadline_limit_ms(base_deadline_left_ns(deadline_ns));
-    found = poll(polls, (nfds_t)count, limit_ms);
-  } while (found == 0 && base_deadline_left_ns(deadline_ns) > 0);
-  return found;
-}
-
 /* Waits for events and serves them. False: there were none before the deadline, or polling failed.
  */
 static bool serve_once(rendezvous_server_t *server, uint64_t deadline_ns) {
@@ -193,13 +184,13 @@ static bool serve_once(rendezvous_server_t *server, uint64_t deadline_ns) {
     return false;
   }
   const struct pollfd *polls = server->polls;
-  int found = poll_until(server->polls, counts.all, due_ns);
-  if (found < 0 && errno == EINTR) return true;
-  if (found < 0) {
+  bool found = base_deadline_poll_any(server->polls, (nfds_t)counts.all, due_ns);
+  bool is_broken = !found && base_deadline_left_ns(due_ns) > 0;
+  if (is_broken) {
     rendezvous_server_fail(server, COLL_ERROR_SYSTEM, -1, "the rendezvous server cannot poll: %s",
                            strerror(errno));
   }
-  if (found < 0 || (found == 0 && due_ns == deadline_ns)) return false;
+  if (is_broken || (!found && due_ns == deadline_ns)) return false;
   serve_members(server, counts.members, polls);
   rendezvous_callers_serve(server, polls + counts.members);
   base_strangers_serve(&server->strangers, polls + counts.members + counts.callers);

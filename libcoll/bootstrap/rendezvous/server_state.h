@@ -56,6 +56,21 @@ struct rendezvous_server {
   size_t poll_capacity, polled_capacity;
 };
 
+/* ---- callers.c: those who know the secret, but whose hello or record is incomplete. A complete
+ * one makes the caller a member, or is answered with the reason why not. ----------------------*/
+
+/* Sets up server->strangers, of whom it gets callers; its secret and purpose are set. Takes over
+ * the listening socket on success. COLL_ERROR_MEMORY. */
+coll_status_t rendezvous_callers_listen(rendezvous_server_t *server, int listener);
+
+/* Receives from those that have sent something. polls: one per caller. */
+void rendezvous_callers_serve(rendezvous_server_t *server, const struct pollfd polls[]);
+
+/* Closes the listening socket, and hangs up on all, so that they call again. */
+void rendezvous_callers_drop_all(rendezvous_server_t *server);
+
+/* ---- server.c -------------------------------------------------------------------------------*/
+
 /* The rendezvous fails because of `rank` (-1: not known); the first reason stands. */
 void rendezvous_server_fail(rendezvous_server_t *server, coll_status_t status, int rank,
                             const char *format, ...) __attribute__((format(printf, 4, 5)));

@@ -28,7 +28,7 @@ typedef union control {
 coll_status_t shm_mesh_listen(shm_mesh_t *mesh, shm_mesh_name_t *name) {
   base_address_t address = {.bytes = sizeof(sa_family_t), .local = {.sun_family = AF_UNIX}};
   *mesh = (shm_mesh_t){.listener = -1};
-  int fd = base_listen(SOCK_SEQPACKET, &address);
+  int fd = base_listen(SOCK_SEQPACKET, &address, 0);
   if (fd < 0) {
     return base_fail_errno(COLL_ERROR_SYSTEM, "cannot listen on a socket for local ranks");
   }

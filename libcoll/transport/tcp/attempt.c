@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 
 #include "base/clock.h"
 #include "base/net/socket.h"
@@ -135,18 +134,13 @@ static tcp_progress_t continue_handshake(tcp_attempt_t *attempt, const tcp_ident
   return receive_note(attempt, own);
 }
 
-/* This process may have been stopped since it polled, and the peer may have answered meanwhile. */
-static short poll_again(const tcp_attempt_t *attempt) {
-  struct pollfd polled = {.fd = attempt->fd, .events = POLLIN};
-  return poll(&polled, 1, 0) == 1 ? polled.revents : 0;
-}
-
+/* What has arrived counts also where it is late: this process may have been stopped. */
 tcp_progress_t tcp_attempt_serve(tcp_attempt_t *attempt, const tcp_identity_t *own, short events) {
+  tcp_progress_t progress = TCP_PROGRESS_NONE;
   bool is_late = events == 0 && base_clock_now_ns() > attempt->until_ns;
-  if (is_late) events = poll_again(attempt);
-  if (events != 0) {
-    return attempt->is_known ? receive_note(attempt, own) : continue_handshake(attempt, own);
+  if (events != 0 || is_late) {
+    progress = attempt->is_known ? receive_note(attempt, own) : continue_handshake(attempt, own);
   }
-  if (!is_late) return TCP_PROGRESS_NONE;
+  if (progress != TCP_PROGRESS_NONE || !is_late) return progress;
   return fail(attempt, TCP_FAILURE_OTHER, ETIMEDOUT);
 }

@@ -64,7 +64,8 @@ struct tcp_connector {
   caller_t *callers; /* [CALLERS_MAX] */
   base_strangers_t strangers;
   link_t *links;         /* [size * rails] */
-  struct pollfd *polled; /* wakeup, strangers, dials, callers */
+  struct pollfd *polled; /* wakeup, callers, strangers, dials */
+  struct pollfd *strangers_at;
 };
 
 static void lock(const tcp_connector_t *c) {
@@ -113,6 +114,10 @@ static void deliver(const tcp_connector_t *c, tcp_attempt_t *attempt) {
   (void)!write(c->made, &one, sizeof one);
 }
 
+static short events_of(const tcp_connector_t *c, const tcp_attempt_t *attempt) {
+  return attempt->polled >= 0 ? c->polled[attempt->polled].revents : 0;
+}
+
 /* ---- to peers -------------------------------------------------------------------------------*/
 
 /* Whether the peer is given up: it cannot be reached by any rail. */
@@ -140,18 +145,21 @@ static bool end_round(tcp_connector_t *c, tcp_dial_t *to) {
   return true;
 }
 
-/* False: the peer is given up. */
+/* Without an attempt. False: the peer is given up. */
 static bool go_on(tcp_connector_t *c, tcp_dial_t *to, uint16_t made) {
-  if (base_clock_now_ns() < to->resume_ns || tcp_dial_continue(to, made, &c->own)) return true;
-  return !tcp_dial_is_over(to) || end_round(c, to);
+  return tcp_dial_continue(to, made, &c->own) || !base_dial_is_over(&to->round) || end_round(c, to);
 }
 
 /* False: there is nothing more to do for the peer. */
-static bool serve_dial(tcp_connector_t *c, tcp_dial_t *to, short events) {
+static bool serve_dial(tcp_connector_t *c, tcp_dial_t *to) {
   const link_t *link = link_of(c, to->peer, to->rail);
+  int polled_at = to->attempt.polled;
   if (is_settled(link)) return false;
-  if (to->attempt.fd < 0) return go_on(c, to, link->made);
-  tcp_progress_t progress = tcp_attempt_serve(&to->attempt, &c->own, events);
+  if (to->attempt.fd < 0) {
+    if (polled_at >= 0) memcpy(to->round.polled, &c->polled[polled_at], sizeof to->round.polled);
+    return go_on(c, to, link->made);
+  }
+  tcp_progress_t progress = tcp_attempt_serve(&to->attempt, &c->own, events_of(c, &to->attempt));
   if (progress == TCP_PROGRESS_FAILED) {
     tcp_dial_note_failure(to);
     return go_on(c, to, link->made);
@@ -235,12 +243,6 @@ static void serve_caller(const tcp_connector_t *c, caller_t *caller, short event
   close_caller(c, caller);
 }
 
-static int count_callers(const tcp_connector_t *c) {
-  int count = 0;
-  for (int i = 0; i < CALLERS_MAX; i++) count += c->callers[i].attempt.fd >= 0;
-  return count;
-}
-
 /* A stranger has proved that it is a rank. There is room: strangers.max. */
 static void admit(void *owner, int fd) {
   tcp_connector_t *c = owner;
@@ -295,38 +297,27 @@ static void add_polled(const tcp_connector_t *c, tcp_attempt_t *attempt, nfds_t 
   *due_ns = earlier_of(*due_ns, attempt->until_ns);
 }
 
+/* Without an attempt, the addresses of the round. */
 static void add_dial(const tcp_connector_t *c, tcp_dial_t *to, nfds_t *count, uint64_t *due_ns) {
-  size_t bytes = (size_t)to->addresses.count * sizeof *c->polled;
-  to->polled = -1;
   add_polled(c, &to->attempt, count, due_ns);
   if (to->attempt.fd >= 0) return;
-  *due_ns = earlier_of(*due_ns, tcp_dial_due_ns(to));
-  to->polled = (int)*count;
-  memcpy(&c->polled[*count], to->round.polled, bytes);
-  *count += (nfds_t)to->addresses.count;
-}
-
-/* Tells the round what poll has found. */
-static void take_polled(const tcp_connector_t *c, tcp_dial_t *to) {
-  size_t bytes = (size_t)to->addresses.count * sizeof *c->polled;
-  if (to->polled >= 0) memcpy(to->round.polled, &c->polled[to->polled], bytes);
-}
-
-static short events_of(const tcp_connector_t *c, const tcp_attempt_t *attempt) {
-  return attempt->polled >= 0 ? c->polled[attempt->polled].revents : 0;
+  *due_ns = earlier_of(*due_ns, to->round.due_ns);
+  to->attempt.polled = (int)*count;
+  memcpy(&c->polled[*count], to->round.polled, sizeof to->round.polled);
+  *count += BASE_ADDRESSES_MAX;
 }
 
 /* Fills what is to be polled. Returns when something is due. */
 static uint64_t prepare(tcp_connector_t *c, nfds_t *count) {
   uint64_t due_ns = UINT64_MAX;
   c->polled[0] = (struct pollfd){.fd = c->wakeup, .events = POLLIN};
-  *count = 1 + (nfds_t)base_strangers_poll(&c->strangers, count_callers(c), &c->polled[1], &due_ns);
-  for (tcp_dial_t *to = c->dials; to != NULL; to = to->next) {
-    add_dial(c, to, count, &due_ns);
-  }
+  *count = 1;
   for (int i = 0; i < CALLERS_MAX; i++) {
     add_polled(c, &c->callers[i].attempt, count, &due_ns);
   }
+  c->strangers_at = c->polled + *count;
+  *count += (nfds_t)base_strangers_poll(&c->strangers, (int)*count - 1, c->strangers_at, &due_ns);
+  for (tcp_dial_t *to = c->dials; to != NULL; to = to->next) add_dial(c, to, count, &due_ns);
   return due_ns;
 }
 
@@ -339,8 +330,7 @@ static void turn(tcp_connector_t *c) {
   }
   for (tcp_dial_t **place = &c->dials; *place != NULL;) {
     tcp_dial_t *to = *place;
-    take_polled(c, to);
-    if (serve_dial(c, to, events_of(c, &to->attempt))) {
+    if (serve_dial(c, to)) {
       place = &to->next;
     } else {
       *place = to->next;
@@ -351,7 +341,7 @@ static void turn(tcp_connector_t *c) {
     caller_t *caller = &c->callers[i];
     if (caller->attempt.fd >= 0) serve_caller(c, caller, events_of(c, &caller->attempt));
   }
-  base_strangers_serve(&c->strangers, &c->polled[1]);
+  base_strangers_serve(&c->strangers, c->strangers_at);
   if (c->strangers.error != 0) note_error(c, c->strangers.error);
 }
 

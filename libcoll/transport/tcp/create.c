@@ -236,7 +236,7 @@ static bool are_connected(int accepted, int caller) {
 static coll_status_t connect_pair(int sockets[2]) {
   const struct in_addr loopback = {.s_addr = htonl(INADDR_LOOPBACK)};
   base_address_t at = base_address_of_ip(false, &loopback, 0);
-  int listener = base_listen(SOCK_STREAM, &at);
+  int listener = base_listen(SOCK_STREAM, &at, 0);
   sockets[0] = base_socket(AF_INET, SOCK_STREAM, 0);
   sockets[1] = -1;
   if (listener >= 0 && connect(sockets[0], &at.any, at.bytes) == 0) {

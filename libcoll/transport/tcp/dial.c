@@ -14,15 +14,14 @@
 #define DOUBLINGS_MAX 6          /* of the time that a peer has to answer */
 #define IDLE_DOUBLINGS_MAX 8     /* of RETRY_NS, where it is not urgent */
 
-static void start(tcp_dial_t *dial) {
-  base_dial_init(&dial->round, &dial->addresses, 0, CONNECT_NS, CONNECT_NS);
+static void start(tcp_dial_t *dial, uint64_t due_ns) {
+  base_dial_init(&dial->round, &dial->addresses, 0, due_ns, CONNECT_NS, CONNECT_NS);
   dial->is_all_refused = dial->is_all_missed = true;
 }
 
 void tcp_dial_init(tcp_dial_t *dial, int peer, int rail, int rails, uint16_t made,
                    const tcp_name_t *name) {
-  *dial = (tcp_dial_t){.attempt = {.fd = -1},
-                       .polled = -1,
+  *dial = (tcp_dial_t){.attempt = {.fd = -1, .polled = -1},
                        .peer = peer,
                        .rail = rail,
                        .made = made,
@@ -31,7 +30,7 @@ void tcp_dial_init(tcp_dial_t *dial, int peer, int rail, int rails, uint16_t mad
     if (rails > 1 && name->addresses[i].rail != rail) continue;
     dial->addresses.at[dial->addresses.count++] = tcp_address_of(name, i);
   }
-  start(dial);
+  start(dial, 0);
 }
 
 void tcp_dial_note_sign(tcp_dial_t *dial) {
@@ -41,7 +40,7 @@ void tcp_dial_note_sign(tcp_dial_t *dial) {
 
 void tcp_dial_hurry(tcp_dial_t *dial) {
   tcp_dial_note_sign(dial);
-  dial->resume_ns = 0;
+  if (dial->round.begun == 0) dial->round.due_ns = 0;
 }
 
 /* ---- a round --------------------------------------------------------------------------------*/
@@ -92,30 +91,20 @@ bool tcp_dial_continue(tcp_dial_t *dial, uint16_t made, const tcp_identity_t *ow
     }
     tcp_dial_note_failure(dial);
   }
-  if (!base_dial_is_over(&dial->round)) return false;
-  for (int i = 0; i < dial->addresses.count; i++) {
+  for (int i = 0; i < dial->addresses.count && base_dial_is_over(&dial->round); i++) {
     int error = dial->round.errors[i];
     if (error != 0) note(dial, failure_of(error), error, false);
   }
   return false;
 }
 
-uint64_t tcp_dial_due_ns(const tcp_dial_t *dial) {
-  return dial->round.begun > 0 ? dial->round.due_ns : dial->resume_ns;
-}
-
 void tcp_dial_step_back(tcp_dial_t *dial) {
   tcp_dial_note_sign(dial);
   tcp_dial_close(dial);
-  start(dial);
-  dial->resume_ns = base_clock_now_ns() + RETRY_NS;
+  start(dial, base_clock_now_ns() + RETRY_NS);
 }
 
 /* ---- what came of it ------------------------------------------------------------------------*/
-
-bool tcp_dial_is_over(const tcp_dial_t *dial) {
-  return dial->attempt.fd < 0 && base_dial_is_over(&dial->round);
-}
 
 bool tcp_dial_is_unreachable(const tcp_dial_t *dial, uint64_t now_ns) {
   if (dial->is_all_refused || dial->strangers >= STRANGERS_MAX) return true;
@@ -131,9 +120,8 @@ tcp_failure_t tcp_dial_failure(const tcp_dial_t *dial) {
 void tcp_dial_begin_round(tcp_dial_t *dial, bool is_idle, uint64_t now_ns) {
   bool was_accepted = !dial->is_all_missed;
   if (was_accepted && dial->unanswered < DOUBLINGS_MAX) dial->unanswered++;
-  start(dial);
   int doublings = dial->misses < IDLE_DOUBLINGS_MAX ? dial->misses : IDLE_DOUBLINGS_MAX;
-  dial->resume_ns = now_ns + (is_idle ? RETRY_NS << doublings : RETRY_NS);
+  start(dial, now_ns + (is_idle ? RETRY_NS << doublings : RETRY_NS));
 }
 
 void tcp_dial_close(tcp_dial_t *dial) {

@@ -12,12 +12,10 @@
 typedef struct tcp_dial {
   struct tcp_dial *next;      /* for lists of the owner */
   base_addresses_t addresses; /* of the peer, on the rail */
-  base_dial_t round;
-  tcp_attempt_t attempt; /* on the connection that was made last, if its fd is open */
-  int polled;            /* place of the round in what the connector polls; -1: it is not polled */
+  base_dial_t round;          /* before the first address: when it is begun */
+  tcp_attempt_t attempt;      /* on the connection that was made last, if its fd is open */
   int peer, rail;
   uint16_t made;         /* connections on the rail when it was asked for */
-  uint64_t resume_ns;    /* between rounds: when the next one is begun */
   uint64_t since_ns;     /* since when nothing but refusal and silence came of it, */
   int misses;            /* and in how many attempts */
   int unanswered;        /* rounds in which a host accepted and no rank answered */
@@ -38,9 +36,6 @@ void tcp_dial_hurry(tcp_dial_t *dial);
 /* Goes on without an attempt. True: there is one again. made: connections on the rail so far. */
 bool tcp_dial_continue(tcp_dial_t *dial, uint16_t made, const tcp_identity_t *own);
 
-/* When it is to go on without an attempt, whatever poll says. */
-uint64_t tcp_dial_due_ns(const tcp_dial_t *dial);
-
 /* A sign of life of the peer. */
 void tcp_dial_note_sign(tcp_dial_t *dial);
 
@@ -50,8 +45,7 @@ void tcp_dial_note_failure(tcp_dial_t *dial);
 /* Gives up this attempt and the round because that of the peer is under way. */
 void tcp_dial_step_back(tcp_dial_t *dial);
 
-/* Whether the round has ended; then whether the peer cannot be reached, and why. */
-bool tcp_dial_is_over(const tcp_dial_t *dial);
+/* At the end of a round: whether the peer cannot be reached, and why. */
 bool tcp_dial_is_unreachable(const tcp_dial_t *dial, uint64_t now_ns);
 tcp_failure_t tcp_dial_failure(const tcp_dial_t *dial);
 

@@ -74,7 +74,7 @@ coll_status_t tcp_listen(tcp_listener_t *listener, const char *interfaces, tcp_n
   memset(name, 0, sizeof *name);
   COLL_TRY(base_handshake_check_hosts());
   name->mesh_ranks = TCP_MESH_RANKS;
-  listener->fd = base_listen_everywhere(&name->port);
+  listener->fd = base_listen_everywhere(&name->port, 0);
   if (listener->fd < 0) {
     return base_fail_errno(COLL_ERROR_SYSTEM, "cannot listen for other ranks over TCP");
   }

@@ -24,7 +24,7 @@ static base_address_t address_of(const char *host, uint16_t port) {
 
 static int listen_at(const char *host, uint16_t *port) {
   base_address_t address = address_of(host, *port);
-  int fd = base_listen(SOCK_STREAM, &address);
+  int fd = base_listen(SOCK_STREAM, &address, 0);
   cr_assert_geq(fd, 0, "%s", strerror(errno));
   *port = base_address_port(&address);
   return fd;
@@ -60,7 +60,7 @@ Test(net_dial, passes_over_a_refusal_at_once_and_silence_in_time) {
                                 address_of("127.0.0.3", port)}};
   base_dial_t dial;
   virtual_time_freeze();
-  base_dial_init(&dial, &to, 0, NEXT_NS, LAST_NS);
+  base_dial_init(&dial, &to, 0, 0, NEXT_NS, LAST_NS);
   cr_assert_lt(base_dial_continue(&dial), 0);
   if (is_under_way(&dial, 0)) cr_assert_lt(await_one(&dial), 0);
   cr_assert_eq(dial.errors[0], ECONNREFUSED, "%s", strerror(dial.errors[0]));
@@ -88,7 +88,7 @@ Test(net_dial, gives_all_up_that_do_not_answer_and_says_the_best_reason) {
   const base_addresses_t to = {2, {address_of("127.0.0.2", port), address_of("127.0.0.1", port)}};
   base_dial_t dial;
   virtual_time_freeze();
-  base_dial_init(&dial, &to, 0, NEXT_NS, LAST_NS);
+  base_dial_init(&dial, &to, 0, 0, NEXT_NS, LAST_NS);
   cr_assert_lt(base_dial_continue(&dial), 0);
   virtual_time_advance(NEXT_NS);
   cr_assert_lt(base_dial_continue(&dial), 0);
@@ -110,7 +110,7 @@ Test(net_dial, looks_again_before_it_gives_up) {
   const base_addresses_t to = {1, {address_of("127.0.0.1", port)}};
   base_dial_t dial;
   virtual_time_freeze();
-  base_dial_init(&dial, &to, 0, NEXT_NS, LAST_NS);
+  base_dial_init(&dial, &to, 0, 0, NEXT_NS, LAST_NS);
   cr_assert_lt(base_dial_continue(&dial), 0);
   struct pollfd polled = dial.polled[0];
   cr_assert_eq(poll(&polled, 1, -1), 1);

@@ -34,7 +34,7 @@ static void admit(void *owner, int fd) {
 
 static void begin(void) {
   address = (base_address_t){.bytes = sizeof(sa_family_t), .local = {.sun_family = AF_UNIX}};
-  strangers = (base_strangers_t){.listener = base_listen(SOCK_STREAM, &address),
+  strangers = (base_strangers_t){.listener = base_listen(SOCK_STREAM, &address, 0),
                                  .secret = &secret,
                                  .purpose = PURPOSE,
                                  .retry = RETRY,
