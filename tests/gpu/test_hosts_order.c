@@ -421,9 +421,13 @@ static int other_call(hosts_side_t *side) {
   float *data;
   size_t count = COUNT + (self->rank == self->size - 1);
   PARTY_TRY(hosts_alloc(side, count * sizeof *data, (void **)&data));
-  PARTY_OK(coll_allreduce(data, data, 7, COLL_FLOAT32, COLL_SUM, self->comm, side->streams[0]));
+  /* the others may have failed by the time that the first call returns */
   coll_status_t status =
-      coll_allreduce(data, data, count, COLL_FLOAT32, COLL_SUM, self->comm, side->streams[0]);
+      coll_allreduce(data, data, 7, COLL_FLOAT32, COLL_SUM, self->comm, side->streams[0]);
+  if (status == COLL_OK) {
+    status =
+        coll_allreduce(data, data, count, COLL_FLOAT32, COLL_SUM, self->comm, side->streams[0]);
+  }
   PARTY_OK(coll_stream_sync(side->streams[0]));
   for (int i = 0; i < 2000 && status == COLL_OK; i++) {
     status = coll_comm_error(self->comm);
