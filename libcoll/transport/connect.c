@@ -8,8 +8,8 @@
 #include "base/alloc.h"
 #include "base/net/handshake.h"
 #include "transport/mixed/mixed.h"
+#include "transport/net/net.h"
 #include "transport/shm/shm.h"
-#include "transport/tcp/tcp.h"
 
 /* ---- listening ------------------------------------------------------------------------------*/
 
@@ -18,9 +18,9 @@ transport_listener_t transport_listener_none(void) {
 }
 
 static void close_net(transport_listener_t *listener) {
-  tcp_listener_close(&listener->tcp);
-  if (listener->netmod != NULL) listener->netmod->ops->destroy(listener->netmod);
-  listener->netmod = NULL;
+  net_listener_close(&listener->tcp);
+  if (listener->wire != NULL) listener->wire->ops->destroy(listener->wire);
+  listener->wire = NULL;
 }
 
 /* The ranks may all be on this host: that others cannot reach it is no failure yet. */
@@ -29,10 +29,10 @@ static void do_without_hosts(transport_listener_t *listener, transport_name_t *n
   close_net(listener);
   memset(&name->tcp, 0, sizeof name->tcp);
   name->sockets = 0;
-  name->netmod = 0;
+  name->wire = 0;
 }
 
-/* Between hosts sockets are needed also where a netmod carries the messages. */
+/* Between hosts sockets are needed also where a wire carries the messages. */
 static coll_status_t listen_between_hosts(const transport_settings_t *settings,
                                           transport_listener_t *listener, transport_name_t *name) {
   const transport_choice_t *choice = &settings->choice;
@@ -41,12 +41,12 @@ static coll_status_t listen_between_hosts(const transport_settings_t *settings,
     snprintf(listener->why_none, sizeof listener->why_none, "%s", base_last_error());
     return COLL_OK;
   }
-  COLL_TRY(transport_netmod_open(choice, &kind, &listener->netmod, listener->why_none,
-                                 sizeof listener->why_none));
-  name->netmod = (uint8_t)(kind + 1);
+  COLL_TRY(wire_open_first(choice, &kind, &listener->wire, listener->why_none,
+                           sizeof listener->why_none));
+  name->wire = (uint8_t)(kind + 1);
   name->sockets = choice->tcp;
-  if (name->netmod == 0 && !choice->tcp) return COLL_OK;
-  coll_status_t status = tcp_listen(&listener->tcp, settings->interfaces, &name->tcp);
+  if (name->wire == 0 && !choice->tcp) return COLL_OK;
+  coll_status_t status = net_listen(&listener->tcp, settings->interfaces, &name->tcp);
   if (status == COLL_ERROR_SYSTEM && choice->shm) {
     do_without_hosts(listener, name);
     return COLL_OK;
@@ -114,26 +114,25 @@ static coll_status_t connect_shm(shm_mesh_t *mesh, const transport_group_t *grou
   return transport_shm_create(mesh, group->one_process, group->deadline_ns, t);
 }
 
-static bool any_netmod(const transport_group_t *group) {
+static bool any_wire(const transport_group_t *group) {
   bool any = false;
-  for (int rank = 0; rank < group->size; rank++) any = any || group->names[rank].netmod != 0;
+  for (int rank = 0; rank < group->size; rank++) any = any || group->names[rank].wire != 0;
   return any;
 }
 
-/* What the peers' names say: how they listen, and whether they have this rank's netmod. */
+/* What the peers' names say: how they listen, and whether they have this rank's wire. */
 typedef struct net_names {
-  tcp_name_t *tcp;
-  bool *has_netmod;
+  net_name_t *tcp;
+  bool *has_wire;
 } net_names_t;
 
 static coll_status_t gather_names(const transport_group_t *group, net_names_t *names) {
   size_t size = (size_t)group->size;
   COLL_TRY(base_alloc(size, sizeof *names->tcp, "names of ranks", (void **)&names->tcp));
-  COLL_TRY(
-      base_alloc(size, sizeof *names->has_netmod, "names of ranks", (void **)&names->has_netmod));
+  COLL_TRY(base_alloc(size, sizeof *names->has_wire, "names of ranks", (void **)&names->has_wire));
   for (int peer = 0; peer < group->size; peer++) {
     names->tcp[peer] = group->names[peer].tcp;
-    names->has_netmod[peer] = group->names[peer].netmod == group->names[group->rank].netmod;
+    names->has_wire[peer] = group->names[peer].wire == group->names[group->rank].wire;
   }
   return COLL_OK;
 }
@@ -143,23 +142,23 @@ static coll_status_t connect_net(transport_listener_t *listener, const transport
   net_names_t names = {0};
   coll_status_t status = gather_names(group, &names);
   if (status == COLL_OK) {
-    const tcp_group_t ranks = {.rank = group->rank,
+    const net_group_t ranks = {.rank = group->rank,
                                .size = group->size,
                                .names = names.tcp,
                                .session = group->session,
                                .secret = group->secret,
                                .deadline_ns = group->deadline_ns,
                                .watch = group->watch,
-                               .netmod = listener->netmod,
-                               .has_netmod = names.has_netmod,
-                               .any_netmod = any_netmod(group)};
-    listener->netmod = NULL; /* is taken over */
-    status = transport_tcp_create(&listener->tcp, &ranks, t);
+                               .wire = listener->wire,
+                               .has_wire = names.has_wire,
+                               .any_wire = any_wire(group)};
+    listener->wire = NULL; /* is taken over */
+    status = transport_net_create(&listener->tcp, &ranks, t);
   } else {
     close_net(listener);
   }
   free(names.tcp);
-  free(names.has_netmod);
+  free(names.has_wire);
   return status;
 }
 
@@ -181,7 +180,7 @@ static int find_local(const transport_group_t *group, int rank, int number_of[],
 /* What every part of every rank has room for. */
 static void find_room(const transport_group_t *group, int number_of[], transport_name_t names[],
                       transport_mixed_parts_t *parts) {
-  transport_tcp_room(any_netmod(group), &parts->slot_bytes, &parts->scratch_bytes);
+  transport_net_room(any_wire(group), &parts->slot_bytes, &parts->scratch_bytes);
   for (int rank = 0; rank < group->size; rank++) {
     size_t slot_bytes, scratch_bytes;
     int count = find_local(group, rank, number_of, names);
@@ -261,7 +260,7 @@ static int first_without_shm(const transport_group_t *group) {
 static bool can_send(const transport_name_t *a, const transport_name_t *b) {
   if (transport_share_memory(a, b)) return true;
   if (a->tcp.count == 0 || b->tcp.count == 0) return false;
-  return (a->sockets && b->sockets) || (a->netmod != 0 && a->netmod == b->netmod);
+  return (a->sockets && b->sockets) || (a->wire != 0 && a->wire == b->wire);
 }
 
 static bool all_have_sockets(const transport_group_t *group) {
@@ -320,13 +319,13 @@ coll_status_t transport_connect(transport_listener_t *listener, const transport_
   return connect_net(listener, group, t);
 }
 
-/* The ranks' netmods, if all can open one of the same kind; else none. */
-static coll_status_t open_local(const transport_choice_t *choice, int size, tcp_netmod_t *netmods[],
+/* The ranks' wires, if all can open one of the same kind; else none. */
+static coll_status_t open_local(const transport_choice_t *choice, int size, wire_t *wires[],
                                 char *why, size_t bytes) {
   int first = -1, kind = -1, count = 0;
   coll_status_t status = COLL_OK;
   while (count < size && status == COLL_OK && kind == first) {
-    status = transport_netmod_open(choice, &kind, &netmods[count], why, bytes);
+    status = wire_open_first(choice, &kind, &wires[count], why, bytes);
     if (count == 0) first = kind;
     if (status != COLL_OK || kind < 0) break;
     count++;
@@ -334,25 +333,25 @@ static coll_status_t open_local(const transport_choice_t *choice, int size, tcp_
   if (count == size && kind == first) return status;
   while (count > 0) {
     count--;
-    netmods[count]->ops->destroy(netmods[count]);
+    wires[count]->ops->destroy(wires[count]);
   }
-  netmods[0] = NULL;
+  wires[0] = NULL;
   return status;
 }
 
 static coll_status_t connect_local_net(const transport_choice_t *choice, int size,
                                        transport_t *ends[]) {
-  tcp_netmod_t **netmods = NULL;
+  wire_t **wires = NULL;
   char why[TRANSPORT_NONE_BYTES];
-  if (choice->netmod_count == 0) return transport_tcp_create_local(size, NULL, ends);
-  COLL_TRY(base_alloc((size_t)size, sizeof *netmods, "netmods", (void **)&netmods));
-  coll_status_t status = open_local(choice, size, netmods, why, sizeof why);
-  bool opened = status == COLL_OK && netmods[0] != NULL;
+  if (choice->wire_count == 0) return transport_net_create_local(size, NULL, ends);
+  COLL_TRY(base_alloc((size_t)size, sizeof *wires, "wires", (void **)&wires));
+  coll_status_t status = open_local(choice, size, wires, why, sizeof why);
+  bool opened = status == COLL_OK && wires[0] != NULL;
   if (status == COLL_OK && !opened && !choice->tcp) {
     status = base_fail(COLL_ERROR_UNSUPPORTED, "the ranks have no transport: %s", why);
   }
-  if (status == COLL_OK) status = transport_tcp_create_local(size, opened ? netmods : NULL, ends);
-  free(netmods);
+  if (status == COLL_OK) status = transport_net_create_local(size, opened ? wires : NULL, ends);
+  free(wires);
   return status;
 }
 

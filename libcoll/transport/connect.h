@@ -1,6 +1,6 @@
 /*
- * Connects the ranks of a new communicator: by shared memory those of one host, else by a netmod
- * that both have (netmods.h) or by TCP, as the settings allow (settings.h). Two ranks are on one
+ * Connects the ranks of a new communicator: by shared memory those of one host, else by a wire
+ * that both have (wires.h) or by TCP, as the settings allow (settings.h). Two ranks are on one
  * host if their host identities are equal (topo/host.h, or COLL_HOST_ID).
  */
 #ifndef TRANSPORT_CONNECT_H
@@ -8,18 +8,18 @@
 
 #include "base/net/secret.h"
 #include "topo/host.h"
+#include "transport/net/connect/names.h"
 #include "transport/ops.h"
 #include "transport/settings.h"
 #include "transport/shm/mesh.h"
-#include "transport/tcp/connect.h"
 #include "transport/watch.h"
 
 /* How a rank can be reached; exchanged by the communicator's bootstrap. */
 typedef struct transport_name {
   char host[TOPO_HOST_BYTES];
   shm_mesh_name_t shm; /* length 0: not by shared memory */
-  tcp_name_t tcp;      /* count 0: not between hosts */
-  uint8_t netmod;      /* 1 + the index of its kind: the one that it has opened; 0: none */
+  net_name_t tcp;      /* count 0: not between hosts */
+  uint8_t wire;        /* 1 + the index of its kind: the one that it has opened; 0: none */
   uint8_t sockets;     /* 1: they may carry messages too */
 } transport_name_t;
 
@@ -29,15 +29,15 @@ typedef struct transport_name {
  */
 typedef struct transport_listener {
   shm_mesh_t mesh;
-  tcp_listener_t tcp;
-  tcp_netmod_t *netmod;                /* NULL: none */
-  char why_none[TRANSPORT_NONE_BYTES]; /* of each netmod that could not be opened, why */
+  net_listener_t tcp;
+  wire_t *wire;                        /* NULL: none */
+  char why_none[TRANSPORT_NONE_BYTES]; /* of each wire that could not be opened, why */
 } transport_listener_t;
 
 /* A listener that listens on nothing. */
 transport_listener_t transport_listener_none(void);
 
-/* COLL_ERROR_INVALID: a knob of a netmod, or the list of interfaces, is wrong. COLL_ERROR_SYSTEM.
+/* COLL_ERROR_INVALID: a knob of a wire, or the list of interfaces, is wrong. COLL_ERROR_SYSTEM.
  */
 coll_status_t transport_listen(const transport_settings_t *settings, transport_listener_t *listener,
                                transport_name_t *name);
@@ -70,7 +70,7 @@ coll_status_t transport_connect(transport_listener_t *listener, const transport_
                                 transport_t **t);
 
 /* Creates all ends at once, for ranks that are threads of this process: ends[i] is rank i's, owned
- * by the caller. COLL_ERROR_INVALID: a knob of a netmod is wrong. COLL_ERROR_SYSTEM,
+ * by the caller. COLL_ERROR_INVALID: a knob of a wire is wrong. COLL_ERROR_SYSTEM,
  * COLL_ERROR_MEMORY. */
 coll_status_t transport_connect_local(const transport_choice_t *choice, int size,
                                       transport_t *ends[]);

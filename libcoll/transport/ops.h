@@ -244,7 +244,7 @@ typedef struct transport_ops {
   coll_status_t (*address)(transport_t *t, const void *ptr, size_t bytes,
                            transport_address_t *address);
 
-  /* What messages to the peer go over: the name of a transport or netmod. [ops->name] */
+  /* What messages to the peer go over: the name of a transport or wire. [ops->name] */
   const char *(*route)(const transport_t *t, int peer);
 
   /* This rank waits for the peer: a transport that is not connected with it yet may connect to see

@@ -5,7 +5,7 @@
 
 #include "topo/interfaces.h"
 
-static const char *const recoveries[] = {"hosts", "all", "none", NULL}; /* tcp_recovery_t */
+static const char *const recoveries[] = {"hosts", "all", "none", NULL}; /* net_recovery_t */
 
 static const base_knob_t knobs[] = {
     {.name = "COLL_TRANSPORTS",
@@ -42,9 +42,9 @@ const base_knob_t *transport_knob(int index) {
   if (index >= 0 && index < KNOB_COUNT) return &knobs[index];
   if (index == KNOB_COUNT) return &topo_interfaces_knob;
   index -= KNOB_COUNT + 1;
-  for (int i = 0; index >= 0 && transport_netmod_kind(i) != NULL; i++) {
+  for (int i = 0; index >= 0 && wire_kind(i) != NULL; i++) {
     int count = 0;
-    const base_knob_t *(*knob)(int) = transport_netmod_kind(i)->knob;
+    const base_knob_t *(*knob)(int) = wire_kind(i)->knob;
     while (knob(count) != NULL) count++;
     if (index < count) return knob(index);
     index -= count;

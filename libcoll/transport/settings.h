@@ -7,7 +7,7 @@
 
 #include "base/knob.h"
 #include "topo/host.h"
-#include "transport/netmods.h"
+#include "transport/net/wire/wires.h"
 
 #define TRANSPORT_INTERFACES_BYTES 1024
 
@@ -16,7 +16,7 @@ typedef struct transport_settings {
   char host[TOPO_HOST_BYTES];                  /* COLL_HOST_ID; "": the system's identity */
   char interfaces[TRANSPORT_INTERFACES_BYTES]; /* COLL_INTERFACES */
   uint32_t mesh_ranks;                         /* COLL_CONNECT_ALL */
-  uint8_t recovery;                            /* COLL_RECONNECT: a tcp_recovery_t */
+  uint8_t recovery;                            /* COLL_RECONNECT: a net_recovery_t */
 } transport_settings_t;
 
 /* What a config says, each in the form of its variable; NULL: nothing. */

@@ -79,8 +79,8 @@ static void get_blocking(const comm_settings_t *settings, char *text, size_t byt
 }
 static void get_transports(const comm_settings_t *settings, char *text, size_t bytes) {
   const transport_choice_t *choice = &settings->inherited.transport.choice;
-  snprintf(text, bytes, "%s%s%s", choice->shm ? "shm," : "",
-           choice->netmod_count > 0 ? "verbs," : "", choice->tcp ? "tcp" : "");
+  snprintf(text, bytes, "%s%s%s", choice->shm ? "shm," : "", choice->wire_count > 0 ? "verbs," : "",
+           choice->tcp ? "tcp" : "");
 }
 static void get_interfaces(const comm_settings_t *settings, char *text, size_t bytes) {
   snprintf(text, bytes, "%s", settings->inherited.transport.interfaces);

@@ -65,7 +65,7 @@ static bool all_are_connected(const transport_t *t) {
   return all;
 }
 
-/* Sends messages both ways until every rank can expose memory to the next one. What netmods tell
+/* Sends messages both ways until every rank can expose memory to the next one. What wires tell
  * each other goes by the socket, which a rank reads when it asks for the state of a peer. */
 static int connect_all(transport_t *t) {
   uint64_t deadline = wire_deadline_ns();

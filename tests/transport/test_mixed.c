@@ -1,5 +1,5 @@
 /* The kit on the transport that mixes shared memory and TCP: with every other rank on a second
- * host, with sockets or a netmod between them, and with all on one. */
+ * host, with sockets or a wire between them, and with all on one. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,9 +9,9 @@
 #include "transport/kit.h"
 #include "transport/memory.h"
 #include "transport/mixed/mixed.h"
-#include "transport/packet_netmod.h"
+#include "transport/net/net.h"
+#include "transport/net/wire/packet_wire.h"
 #include "transport/shm/shm.h"
-#include "transport/tcp/tcp.h"
 #include "transport/wire.h"
 
 enum { HOSTS = 2, DELAY_US = 100 };
@@ -19,14 +19,14 @@ enum { HOSTS = 2, DELAY_US = 100 };
 /* ---- ranks that are threads -----------------------------------------------------------------*/
 
 static coll_status_t make_end(int rank, int size, int hosts, transport_t *local, transport_t *net,
-                              bool any_netmod, transport_t **end) {
+                              bool any_wire, transport_t **end) {
   int local_of[HARNESS_RANKS_MAX];
   transport_mixed_parts_t parts = {.local = local, .net = net, .local_of = local_of};
   size_t slot_bytes = SIZE_MAX, scratch_bytes = SIZE_MAX;
   for (int peer = 0; peer < size; peer++) {
     local_of[peer] = peer % hosts == rank % hosts ? peer / hosts : -1;
   }
-  transport_tcp_room(any_netmod, &parts.slot_bytes, &parts.scratch_bytes);
+  transport_net_room(any_wire, &parts.slot_bytes, &parts.scratch_bytes);
   for (int host = 0; host < hosts; host++) {
     int count = (size - host + hosts - 1) / hosts;
     if (count > 1) transport_shm_room(count, &slot_bytes, &scratch_bytes);
@@ -36,17 +36,17 @@ static coll_status_t make_end(int rank, int size, int hosts, transport_t *local,
   return transport_mixed_create(&parts, end);
 }
 
-/* Rank r is on host r % hosts. netmods: as transport_tcp_create_local has them. */
-static coll_status_t make(int size, int hosts, tcp_netmod_t *const netmods[], transport_t *ends[]) {
+/* Rank r is on host r % hosts. wires: as transport_net_create_local has them. */
+static coll_status_t make(int size, int hosts, wire_t *const wires[], transport_t *ends[]) {
   transport_t *nets[HARNESS_RANKS_MAX], *locals[HARNESS_RANKS_MAX];
-  COLL_TRY(transport_tcp_create_local(size, netmods, nets));
+  COLL_TRY(transport_net_create_local(size, wires, nets));
   for (int host = 0; host < hosts; host++) {
     int count = (size - host + hosts - 1) / hosts;
     locals[0] = NULL;
     if (count > 1) COLL_TRY(transport_shm_create_local(count, locals));
     for (int i = 0; i < count; i++) {
       int rank = host + i * hosts;
-      COLL_TRY(make_end(rank, size, hosts, locals[i], nets[rank], netmods != NULL, &ends[rank]));
+      COLL_TRY(make_end(rank, size, hosts, locals[i], nets[rank], wires != NULL, &ends[rank]));
     }
   }
   return COLL_OK;
@@ -56,10 +56,10 @@ static coll_status_t make_on_two_hosts(int size, transport_t *ends[]) {
   return make(size, HOSTS, NULL, ends);
 }
 
-static coll_status_t make_with_netmod(int size, transport_t *ends[]) {
-  tcp_netmod_t *netmods[HARNESS_RANKS_MAX];
-  for (int rank = 0; rank < size; rank++) COLL_TRY(packet_netmod_open(DELAY_US, &netmods[rank]));
-  return make(size, HOSTS, netmods, ends);
+static coll_status_t make_with_wire(int size, transport_t *ends[]) {
+  wire_t *wires[HARNESS_RANKS_MAX];
+  for (int rank = 0; rank < size; rank++) COLL_TRY(packet_wire_open(DELAY_US, &wires[rank]));
+  return make(size, HOSTS, wires, ends);
 }
 
 static coll_status_t make_on_one_host(int size, transport_t *ends[]) {
@@ -97,10 +97,10 @@ static const transport_fixture_t two_hosts = {
     .release = transport_kit_private_release,
 };
 
-static const transport_fixture_t with_netmod = {
+static const transport_fixture_t with_wire = {
     .size_max = HARNESS_RANKS_MAX,
     .shares_some_scratch = true,
-    .make = make_with_netmod,
+    .make = make_with_wire,
     .alloc = transport_kit_private_alloc,
     .release = transport_kit_private_release,
 };
@@ -118,8 +118,8 @@ TRANSPORT_KIT_ANY(mixed_one_host, one_host, transport_kit_threads, 2)
 TRANSPORT_KIT_PEERS(mixed_one_host, one_host, transport_kit_threads)
 TRANSPORT_KIT_ANY(mixed_threads, two_hosts, transport_kit_threads, 2)
 TRANSPORT_KIT_PEERS(mixed_threads, two_hosts, transport_kit_threads)
-TRANSPORT_KIT_ANY(mixed_netmod, with_netmod, transport_kit_threads, 2)
-TRANSPORT_KIT_PEERS(mixed_netmod, with_netmod, transport_kit_threads)
+TRANSPORT_KIT_ANY(mixed_wire, with_wire, transport_kit_threads, 2)
+TRANSPORT_KIT_PEERS(mixed_wire, with_wire, transport_kit_threads)
 TRANSPORT_KIT_ANY(mixed_processes, two_hosts, transport_kit_processes, 2)
 TRANSPORT_KIT_PEERS(mixed_processes, two_hosts, transport_kit_processes)
 TRANSPORT_KIT_TIMES(mixed_processes, two_hosts, transport_kit_processes)

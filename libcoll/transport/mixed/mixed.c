@@ -7,8 +7,8 @@
 #include "base/alloc.h"
 #include "transport/defaults.h"
 #include "transport/mixed/alarm.h"
+#include "transport/net/net.h"
 #include "transport/shm/shm.h"
-#include "transport/tcp/tcp.h"
 
 #define WITHOUT_ALARM_NS 1000000u /* longest sleep if the network cannot end one */
 
@@ -159,7 +159,7 @@ static void mixed_sleep(transport_t *t, uint64_t timeout_ns) {
     m->net->ops->sleep(m->net, timeout_ns);
     return;
   }
-  if (transport_tcp_has_arrived(m->net)) return;
+  if (transport_net_has_arrived(m->net)) return;
   if (!m->is_alarm_set && timeout_ns > WITHOUT_ALARM_NS) timeout_ns = WITHOUT_ALARM_NS;
   m->local->ops->sleep(m->local, timeout_ns);
   m->net->ops->sleep(m->net, 0);
@@ -294,7 +294,7 @@ static flight_recorder_t *share_recorder(const mixed_t *m) {
   if (m->local == NULL) return m->net->flight;
   flight_recorder_t *flight = m->local->flight;
   flight_begin(flight, atomic_load(&flight->communicator), m->net->rank);
-  transport_tcp_set_recorder(m->net, flight);
+  transport_net_set_recorder(m->net, flight);
   return flight;
 }
 
@@ -303,7 +303,7 @@ static coll_status_t fill(mixed_t *m, const transport_mixed_parts_t *parts) {
   COLL_TRY(base_alloc(size, sizeof *m->local_of, "ranks of this host", (void **)&m->local_of));
   memcpy(m->local_of, parts->local_of, size * sizeof *m->local_of);
   if (m->local == NULL) return COLL_OK;
-  return mixed_alarm_open(&m->alarm, transport_tcp_descriptor(m->net), ring, m->local);
+  return mixed_alarm_open(&m->alarm, transport_net_descriptor(m->net), ring, m->local);
 }
 
 coll_status_t transport_mixed_create(const transport_mixed_parts_t *parts, transport_t **t) {

@@ -1,0 +1,62 @@
+/*
+ * Memory of frames that are kept until they are acknowledged, and of messages that nobody waits for
+ * yet. Calls need and free much of it again and again. malloc would return large blocks to the
+ * system and get them back as new pages each time, so blocks of a few sizes are held for the next
+ * frame; the one that was freed last, which caches hold, is used first.
+ */
+#include <stdlib.h>
+
+#include "transport/net/end.h"
+
+#define HEAD_BYTES 256 /* at least what stands before a payload */
+
+static const struct {
+  size_t bytes;
+  int held_max;
+} kinds[NET_BLOCK_KINDS] = {{512 + HEAD_BYTES, 256},
+                            {8192 + HEAD_BYTES, 64},
+                            {65536 + HEAD_BYTES, 32},
+                            {NET_SLOT_BYTES + HEAD_BYTES, 32}};
+
+struct net_block {
+  net_block_t *next;
+};
+
+/* NET_BLOCK_KINDS: of no kind. */
+static int kind_of(size_t bytes) {
+  int kind = 0;
+  while (kind < NET_BLOCK_KINDS && bytes > kinds[kind].bytes) kind++;
+  return kind;
+}
+
+void *net_block_get(net_t *end, size_t bytes) {
+  int kind = kind_of(bytes);
+  if (kind == NET_BLOCK_KINDS) return malloc(bytes);
+  net_block_t *block = end->blocks[kind].first;
+  if (block == NULL) return malloc(kinds[kind].bytes);
+  end->blocks[kind].first = block->next;
+  end->blocks[kind].count--;
+  return block;
+}
+
+void net_block_put(net_t *end, void *memory, size_t bytes) {
+  net_block_t *block = memory;
+  int kind = kind_of(bytes);
+  if (kind == NET_BLOCK_KINDS || end->blocks[kind].count == kinds[kind].held_max) {
+    free(memory);
+    return;
+  }
+  block->next = end->blocks[kind].first;
+  end->blocks[kind].first = block;
+  end->blocks[kind].count++;
+}
+
+void net_blocks_free(net_t *end) {
+  for (int kind = 0; kind < NET_BLOCK_KINDS; kind++) {
+    for (net_block_t *block = end->blocks[kind].first, *next; block != NULL; block = next) {
+      next = block->next;
+      free(block);
+    }
+    end->blocks[kind].first = NULL;
+  }
+}

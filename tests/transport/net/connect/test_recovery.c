@@ -1,0 +1,254 @@
+/*
+ * Connections that are reset at random while messages are under way, on one rail and on two: every
+ * message arrives once, unchanged and in order, or the peer is lost because it has died. The rails
+ * are two addresses of the loopback interface.
+ */
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/clock.h"
+#include "transport/kit.h"
+#include "transport/net/end.h"
+#include "transport/net/net.h"
+#include "transport/wire.h"
+
+#define MS_NS UINT64_C(1000000)
+
+/* ---- fixtures -------------------------------------------------------------------------------*/
+
+static coll_status_t join(int rank, int size, void *board, int rails, uint32_t mesh_ranks,
+                          transport_t **end) {
+  net_name_t *names = board, *name = &names[rank];
+  net_listener_t listener;
+  COLL_TRY(net_listen(&listener, "", name));
+  name->rails = name->count = (uint8_t)rails;
+  for (int i = 0; i < rails; i++) {
+    name->addresses[i] =
+        (net_address_t){.rail = (uint8_t)i, .bytes = {127, 0, 0, (uint8_t)(i + 1)}};
+  }
+  name->mesh_ranks = mesh_ranks;
+  name->recovery = NET_RECOVERY_ALL;
+  harness_barrier();
+  const base_secret_t secret = {.bytes = {47, 11}};
+  const net_group_t group = {.rank = rank,
+                             .size = size,
+                             .names = names,
+                             .session = 4711,
+                             .secret = &secret,
+                             .deadline_ns = wire_deadline_ns()};
+  return transport_net_create(&listener, &group, end);
+}
+
+static coll_status_t join_one(int rank, int size, void *board, transport_t **end) {
+  return join(rank, size, board, 1, NET_MESH_RANKS, end);
+}
+
+static coll_status_t join_two(int rank, int size, void *board, transport_t **end) {
+  return join(rank, size, board, 2, NET_MESH_RANKS, end);
+}
+
+static coll_status_t join_tree(int rank, int size, void *board, transport_t **end) {
+  return join(rank, size, board, 2, 0, end);
+}
+
+/* Rank 1 has one interface, the others two. */
+static coll_status_t join_unequal(int rank, int size, void *board, transport_t **end) {
+  return join(rank, size, board, rank == 1 ? 1 : 2, NET_MESH_RANKS, end);
+}
+
+#define FIXTURE(how, ...)                                                               \
+  {                                                                                     \
+    .size_max = HARNESS_RANKS_MAX, .join = (how), .alloc = transport_kit_private_alloc, \
+    .release = transport_kit_private_release, __VA_ARGS__                               \
+  }
+
+static const transport_fixture_t one = FIXTURE(join_one);
+static const transport_fixture_t two = FIXTURE(join_two);
+static const transport_fixture_t tree = FIXTURE(join_tree, .connects_late = true);
+static const transport_fixture_t unequal = FIXTURE(join_unequal);
+
+TRANSPORT_KIT_ANY(recovery_one_rail, one, transport_kit_processes, 2)
+TRANSPORT_KIT_PEERS(recovery_one_rail, one, transport_kit_processes)
+TRANSPORT_KIT_ANY(recovery_two_rails, two, transport_kit_processes, 2)
+TRANSPORT_KIT_PEERS(recovery_two_rails, two, transport_kit_processes)
+TRANSPORT_KIT_ANY(recovery_tree, tree, transport_kit_processes, 4)
+TRANSPORT_KIT_PEERS(recovery_tree, tree, transport_kit_processes)
+TRANSPORT_KIT_PEERS(recovery_unequal, unequal, transport_kit_processes)
+
+TRANSPORT_KIT_DEATH(recovery_one_rail, one)
+TRANSPORT_KIT_DEATH(recovery_two_rails, two)
+
+/* ---- resets ---------------------------------------------------------------------------------*/
+
+/* As a firewall on the way does it: what is under way is lost at both ends (tcp(7): AF_UNSPEC
+ * dissolves the association). */
+static bool reset_rail(net_rail_t *rail) {
+  const struct sockaddr none = {.sa_family = AF_UNSPEC};
+  return rail->fd >= 0 && connect(rail->fd, &none, sizeof none) == 0;
+}
+
+typedef struct saboteur {
+  net_t *end;
+  pthread_t thread;
+  unsigned seed;
+  _Atomic int resets, is_ending;
+} saboteur_t;
+
+static void *sabotage(void *context) {
+  saboteur_t *self = context;
+  net_t *end = self->end;
+  while (!self->is_ending) {
+    base_clock_sleep_ns((uint64_t)(rand_r(&self->seed) % 8) * MS_NS / 2);
+    int index = rand_r(&self->seed) % (end->transport.size * end->rail_count);
+    pthread_mutex_lock(&end->lock);
+    self->resets += reset_rail(&end->rails[index]);
+    pthread_mutex_unlock(&end->lock);
+  }
+  return NULL;
+}
+
+static int begin_sabotage(saboteur_t *self, transport_t *t) {
+  *self = (saboteur_t){.end = net_end_of(t), .seed = (unsigned)t->rank + 1};
+  int error = pthread_create(&self->thread, NULL, sabotage, self);
+  WIRE_REQUIRE(error == 0, "no thread: %s", strerror(error));
+  uint64_t deadline_ns = wire_deadline_ns();
+  while (self->resets == 0 && base_clock_now_ns() < deadline_ns) wire_pause();
+  WIRE_REQUIRE(self->resets > 0, "no connection was reset");
+  return 0;
+}
+
+static void end_sabotage(saboteur_t *self) {
+  self->is_ending = 1;
+  pthread_join(self->thread, NULL);
+}
+
+enum { ROUNDS = 300, IN_A_ROUND = 6, CHANNEL = 2 };
+
+static size_t bytes_of(uint64_t number) {
+  return number * 997 % WIRE_BYTES_MAX;
+}
+
+/* Every rank sends to and receives from every other. */
+static int run_rounds(transport_t *t) {
+  for (uint64_t round = 0; round < ROUNDS; round++) {
+    uint64_t first = round * IN_A_ROUND;
+    for (int peer = 0; peer < t->size; peer++) {
+      for (uint64_t i = first; peer != t->rank && i < first + IN_A_ROUND; i++) {
+        WIRE_TRY(wire_send(t, peer, CHANNEL, i, bytes_of(i)));
+      }
+      if (peer != t->rank) WIRE_TRY(wire_signal(t, peer, CHANNEL, round));
+    }
+    for (int peer = 0; peer < t->size; peer++) {
+      for (uint64_t i = first; peer != t->rank && i < first + IN_A_ROUND; i++) {
+        WIRE_TRY(wire_expect(t, peer, CHANNEL, i, bytes_of(i)));
+      }
+      if (peer != t->rank) WIRE_TRY(wire_wait(t, peer, CHANNEL, round));
+    }
+  }
+  return 0;
+}
+
+static int case_resets(const transport_fixture_t *fixture, transport_t **end) {
+  (void)fixture;
+  saboteur_t saboteur;
+  WIRE_TRY(begin_sabotage(&saboteur, *end));
+  int failed = run_rounds(*end);
+  end_sabotage(&saboteur);
+  return failed;
+}
+
+Test(recovery_one_rail, delivers_all_although_connections_are_reset) {
+  transport_kit_processes(&one, 3, case_resets);
+}
+Test(recovery_two_rails, delivers_all_although_connections_are_reset) {
+  transport_kit_processes(&two, 3, case_resets);
+}
+Test(recovery_tree, delivers_all_although_connections_are_reset) {
+  transport_kit_processes(&tree, 5, case_resets);
+}
+Test(recovery_unequal, delivers_all_although_connections_are_reset) {
+  transport_kit_processes(&unequal, 4, case_resets);
+}
+
+/* ---- a rank that leaves or dies while connections are reset ----------------------------------*/
+
+static int send_last(transport_t *t) {
+  for (int peer = 1; peer < t->size; peer++) {
+    for (uint64_t i = 0; i < TRANSPORT_P2P_MESSAGES; i++) {
+      WIRE_TRY(wire_send(t, peer, TRANSPORT_CHANNEL_P2P, i, bytes_of(i)));
+    }
+  }
+  return 0;
+}
+
+/* Rank 0 leaves while its last messages are under way, and its connections are reset. */
+static int case_leaves(const transport_fixture_t *fixture, transport_t **end) {
+  (void)fixture;
+  transport_t *t = *end;
+  net_t *own = net_end_of(t);
+  if (t->rank == 0) {
+    WIRE_TRY(send_last(t));
+    pthread_mutex_lock(&own->lock);
+    for (int i = 0; i < t->size * own->rail_count; i++) reset_rail(&own->rails[i]);
+    pthread_mutex_unlock(&own->lock);
+    t->ops->destroy(t);
+    *end = NULL;
+    harness_barrier(); /* the runner's, for a rank that has left */
+    return 0;
+  }
+  for (uint64_t i = 0; i < TRANSPORT_P2P_MESSAGES; i++) {
+    WIRE_TRY(wire_expect(t, 0, TRANSPORT_CHANNEL_P2P, i, bytes_of(i)));
+  }
+  uint64_t deadline_ns = wire_deadline_ns();
+  while (t->ops->peer_state(t, 0) == TRANSPORT_PEER_HERE && base_clock_now_ns() < deadline_ns) {
+    wire_pause();
+  }
+  WIRE_REQUIRE(t->ops->peer_state(t, 0) == TRANSPORT_PEER_LEFT, "rank 0 is in state %d",
+               (int)t->ops->peer_state(t, 0));
+  return 0;
+}
+
+Test(recovery_one_rail, delivers_all_of_a_rank_that_leaves) {
+  for (int i = 0; i < 10; i++) transport_kit_processes(&one, 3, case_leaves);
+}
+Test(recovery_two_rails, delivers_all_of_a_rank_that_leaves) {
+  for (int i = 0; i < 10; i++) transport_kit_processes(&two, 3, case_leaves);
+}
+
+/* Rank 0 dies while connections are reset: it is found lost in time, as a process that has ended.
+ */
+static int case_dies(const transport_fixture_t *fixture, transport_t **end) {
+  (void)fixture;
+  saboteur_t saboteur;
+  transport_t *t = *end;
+  char why[TRANSPORT_WHY_BYTES] = "?";
+  WIRE_TRY(begin_sabotage(&saboteur, t));
+  WIRE_TRY(run_rounds(t));
+  harness_barrier(); /* what a rank that dies has sent may be lost */
+  if (t->rank == 0) harness_kill(0);
+  uint64_t deadline_ns = wire_deadline_ns();
+  while (t->ops->peer_state(t, 0) == TRANSPORT_PEER_HERE) {
+    WIRE_REQUIRE(base_clock_now_ns() < deadline_ns, "rank %d: rank 0 is not lost", t->rank);
+    wire_pause();
+  }
+  t->ops->why_lost(t, 0, why);
+  WIRE_REQUIRE(t->ops->peer_state(t, 0) == TRANSPORT_PEER_LOST && why[0] == '\0',
+               "rank %d: rank 0 is in state %d: %s", t->rank, (int)t->ops->peer_state(t, 0), why);
+  end_sabotage(&saboteur);
+  int other = 3 - t->rank; /* the survivors wait for each other before they leave */
+  WIRE_TRY(wire_signal(t, other, 0, 1));
+  WIRE_TRY(wire_wait(t, other, 0, 1));
+  t->ops->destroy(t);
+  *end = NULL; /* skips the runner's barrier, which rank 0 cannot reach */
+  return 0;
+}
+
+Test(recovery_one_rail, finds_a_death_among_resets) {
+  transport_kit_with_death(&one, 3, case_dies);
+}
+Test(recovery_two_rails, finds_a_death_among_resets) {
+  transport_kit_with_death(&two, 3, case_dies);
+}
