@@ -1,5 +1,5 @@
 /* The slots of transport_fetch_ops_t, which a wire may have. Each takes the end's lock. */
-#include "transport/net/end.h"
+#include "transport/net/state.h"
 
 static coll_status_t unlock(net_t *end, coll_status_t status) {
   pthread_mutex_unlock(&end->lock);
@@ -7,15 +7,15 @@ static coll_status_t unlock(net_t *end, coll_status_t status) {
 }
 
 static net_t *lock(const transport_port_t *port) {
-  net_t *end = net_end_of(port->transport);
+  net_t *end = net_of(port->transport);
   pthread_mutex_lock(&end->lock);
   return end;
 }
 
 /* The peer can fetch only if its direction is ready, too. */
 static bool can_fetch(const net_peer_t *peer) {
-  return peer->sends_by_wire && peer->comes_by_wire && peer->end->wire->ops->expose != NULL &&
-         net_peer_is_within_reach(peer);
+  return peer->sends_by_wire && peer->comes_by_wire && peer->all->wire->ops->expose != NULL &&
+         net_pair_is_within_reach(peer->pair);
 }
 
 static coll_status_t expose(transport_port_t *port, const void *data, size_t bytes,

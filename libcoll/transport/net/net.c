@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "base/deadline.h"
 #include "transport/defaults.h"
-#include "transport/net/end.h"
+#include "transport/net/state.h"
 
 #define EVENTS_AT_ONCE 64
 /* How long a rank that leaves waits until its peers' hosts have received what it has sent, and in a
@@ -23,7 +23,7 @@
 #define VERDICT_POLL_NS 1000000u
 
 static net_t *lock(transport_t *t) {
-  net_t *end = net_end_of(t);
+  net_t *end = net_of(t);
   pthread_mutex_lock(&end->lock);
   return end;
 }
@@ -39,14 +39,14 @@ static transport_port_t *net_port(transport_t *t, int peer, int channel) {
   net_fifo_t *fifo = NULL;
   assert(peer != t->rank);
   net_t *end = lock(t);
-  coll_status_t status = net_fifo_find(&end->peers[peer], channel, &fifo);
+  coll_status_t status = net_fifo_find(&end->channels.peers[peer], channel, &fifo);
   return unlock(end, status) == COLL_OK ? &fifo->port : NULL;
 }
 
 static int net_used_channel(transport_t *t, int peer, int channel) {
   net_t *end = lock(t);
-  net_fifo_t *const *fifos = end->peers[peer].fifos;
-  (void)net_route_receive(&end->peers[peer]);
+  net_fifo_t *const *fifos = end->channels.peers[peer].fifos;
+  (void)net_route_receive(&end->channels.peers[peer]);
   while (channel < TRANSPORT_CHANNELS_MAX && (fifos[channel] == NULL || !fifos[channel]->used)) {
     channel++;
   }
@@ -93,14 +93,14 @@ static coll_status_t net_recv_post(transport_port_t *port, void *data, size_t ca
 
 static void net_release(transport_t *t) {
   net_t *end = lock(t);
-  net_outgoing_return_lent(end);
+  net_outgoing_return_lent(&end->channels);
   unlock(end, COLL_OK);
 }
 
 static void net_cancel(transport_t *t) {
   net_t *end = lock(t);
-  for (int rank = 0; rank < t->size && end->posts > 0; rank++) {
-    net_fifo_t *const *fifos = end->peers[rank].fifos;
+  for (int rank = 0; rank < t->size && end->channels.posts > 0; rank++) {
+    net_fifo_t *const *fifos = end->channels.peers[rank].fifos;
     for (int channel = 0; channel < TRANSPORT_CHANNELS_MAX; channel++) {
       if (fifos[channel] != NULL) net_fifo_cancel(fifos[channel]);
     }
@@ -149,9 +149,9 @@ static bool net_pending_out(transport_port_t *port, flight_call_t *call) {
   net_fifo_t *fifo = net_fifo_of(port);
   net_t *end = lock(port->transport);
   (void)net_route_receive(fifo->peer);
-  bool has_left =
-      fifo->peer->state == TRANSPORT_PEER_LEFT ||
-      (fifo->peer->state == TRANSPORT_PEER_LOST && fifo->peer->loss == NET_LOSS_REFUSED);
+  const net_pair_t *pair = fifo->peer->pair;
+  bool has_left = pair->state == TRANSPORT_PEER_LEFT ||
+                  (pair->state == TRANSPORT_PEER_LOST && pair->loss == NET_LOSS_REFUSED);
   bool pending = has_left && fifo->sent != fifo->acked;
   if (pending) *call = fifo->calls[fifo->acked % fifo->limit];
   unlock(end, COLL_OK);
@@ -163,13 +163,13 @@ static bool net_pending_out(transport_port_t *port, flight_call_t *call) {
 static void handle(net_t *end, const struct epoll_event *event) {
   uint64_t count;
   if (event->data.u32 == NET_WAKEUP_EVENT) {
-    (void)!read(end->wakeup, &count, sizeof count);
+    (void)!read(end->channels.wakeup, &count, sizeof count);
     return;
   }
   if (event->data.u32 == NET_WIRE_EVENT) return;
-  net_rail_t *rail = &end->rails[event->data.u32];
-  socket_flush(rail);
-  (void)socket_receive(rail);
+  int link = (int)event->data.u32;
+  end->sockets->ops->flush(end->sockets, link);
+  (void)end->sockets->ops->progress(end->sockets, link);
 }
 
 /* Receives from all peers. Waits for something to arrive for at most timeout_ns. The lock is held
@@ -177,18 +177,19 @@ static void handle(net_t *end, const struct epoll_event *event) {
 static void receive_all(net_t *end, uint64_t timeout_ns) {
   struct epoll_event events[EVENTS_AT_ONCE];
   if (timeout_ns > 0) pthread_mutex_unlock(&end->lock);
-  int count = epoll_wait(end->wait_set, events, EVENTS_AT_ONCE, base_deadline_limit_ms(timeout_ns));
+  int count = epoll_wait(end->sockets->descriptor, events, EVENTS_AT_ONCE,
+                         base_deadline_limit_ms(timeout_ns));
   if (timeout_ns > 0) pthread_mutex_lock(&end->lock);
   for (int i = 0; i < count; i++) handle(end, &events[i]);
-  if (end->wire != NULL) (void)end->wire->ops->progress(end->wire);
-  net_abort_check(end, false);
+  if (end->wire != NULL) (void)end->wire->ops->progress(end->wire, -1);
+  net_abort_check(&end->channels, false);
 }
 
 static void net_arm(transport_t *t) {
   net_t *end = lock(t);
-  end->arrivals_at_arm = end->arrivals;
-  end->is_armed = true;
-  end->sleeper = pthread_self();
+  end->channels.arrivals_at_arm = end->channels.arrivals;
+  end->channels.is_armed = true;
+  end->channels.sleeper = pthread_self();
   end->wire_is_due = end->wire != NULL && !end->wire->ops->arm(end->wire);
   unlock(end, COLL_OK);
 }
@@ -198,13 +199,13 @@ static void net_arm(transport_t *t) {
 static void net_sleep(transport_t *t, uint64_t timeout_ns) {
   net_t *end = lock(t);
   if (end->wire_is_due) timeout_ns = 0;
-  if (end->arrivals == end->arrivals_at_arm) receive_all(end, timeout_ns);
+  if (end->channels.arrivals == end->channels.arrivals_at_arm) receive_all(end, timeout_ns);
   unlock(end, COLL_OK);
 }
 
 static void net_disarm(transport_t *t) {
   net_t *end = lock(t);
-  end->is_armed = false;
+  end->channels.is_armed = false;
   unlock(end, COLL_OK);
 }
 
@@ -212,36 +213,38 @@ static void net_disarm(transport_t *t) {
 
 static transport_peer_state_t net_peer_state(transport_t *t, int rank) {
   net_t *end = lock(t);
-  (void)net_route_receive_all(&end->peers[rank]);
-  net_health_check(&end->peers[rank]);
-  transport_peer_state_t state = end->peers[rank].state;
+  const net_peer_t *peer = &end->channels.peers[rank];
+  (void)net_route_receive_all(&end->channels.peers[rank]);
+  net_pair_check(peer->pair);
+  transport_peer_state_t state = peer->pair->state;
   unlock(end, COLL_OK);
   return state;
 }
 
 static const char *net_route(const transport_t *t, int peer) {
   const net_t *end = (const net_t *)(const void *)t;
-  return end->peers[peer].has_wire ? end->wire->ops->name : t->ops->name;
+  return end->channels.peers[peer].has_wire ? end->wire->ops->name : t->ops->name;
 }
 
 static void net_waits_for(transport_t *t, int rank) {
   net_t *end = lock(t);
-  net_end_waits_for(&end->peers[rank]);
+  net_pair_await(&end->pairs.pairs[rank]);
   unlock(end, COLL_OK);
 }
 
 static void net_why_lost(transport_t *t, int rank, char why[TRANSPORT_WHY_BYTES]) {
   net_t *end = lock(t);
-  net_health_describe(&end->peers[rank], why);
+  net_pair_describe(&end->pairs.pairs[rank], why);
   unlock(end, COLL_OK);
 }
 
 static const flight_recorder_t *net_recorder(transport_t *t, int rank) {
   if (rank == t->rank) return t->flight;
   net_t *end = lock(t);
-  (void)net_route_receive_all(&end->peers[rank]);
-  if (!net_peer_is_pending(&end->peers[rank])) (void)net_fifo_recorder(&end->peers[rank]);
-  const flight_recorder_t *found = end->peers[rank].recorder;
+  net_peer_t *peer = &end->channels.peers[rank];
+  (void)net_route_receive_all(peer);
+  if (!net_pair_is_pending(peer->pair)) (void)net_record_find(peer);
+  const flight_recorder_t *found = peer->recorder;
   unlock(end, COLL_OK);
   return found;
 }
@@ -249,24 +252,25 @@ static const flight_recorder_t *net_recorder(transport_t *t, int rank) {
 static void net_publish(transport_t *t) {
   net_t *end = lock(t);
   for (int rank = 0; rank < t->size; rank++) {
-    if (rank != t->rank) socket_publish(&end->peers[rank]);
+    if (rank != t->rank) net_record_publish(&end->channels.peers[rank]);
   }
   unlock(end, COLL_OK);
 }
 
 static void net_abort(transport_t *t, const transport_reason_t *reason) {
   net_t *end = lock(t);
-  net_abort_propose(end, t->rank, reason);
+  net_abort_propose(&end->channels, t->rank, reason);
   unlock(end, COLL_OK);
 }
 
 /* Waits for the verdict once there is a proposal. */
 static bool net_aborted(transport_t *t, transport_reason_t *reason) {
   net_t *end = lock(t);
-  if (!end->proposed && !end->decided) receive_all(end, 0);
-  bool aborted = end->proposed || end->decided;
-  while (aborted && !end->decided) receive_all(end, VERDICT_POLL_NS);
-  if (aborted) *reason = end->reason;
+  const net_channels_t *channels = &end->channels;
+  if (!channels->proposed && !channels->decided) receive_all(end, 0);
+  bool aborted = channels->proposed || channels->decided;
+  while (aborted && !channels->decided) receive_all(end, VERDICT_POLL_NS);
+  if (aborted) *reason = channels->reason;
   unlock(end, COLL_OK);
   return aborted;
 }
@@ -274,7 +278,7 @@ static bool net_aborted(transport_t *t, transport_reason_t *reason) {
 /* ---- memory: that of peers cannot be mapped ---------------------------------------------------*/
 
 static void net_scratch(transport_t *t, int rank, void **ptr, size_t *bytes) {
-  *ptr = rank == t->rank ? net_end_of(t)->scratch : NULL;
+  *ptr = rank == t->rank ? net_of(t)->scratch : NULL;
   *bytes = NET_SCRATCH_BYTES;
 }
 
@@ -283,78 +287,59 @@ static void net_scratch(transport_t *t, int rank, void **ptr, size_t *bytes) {
 static bool any_unsent(net_t *end) {
   bool any = false;
   for (int rank = 0; rank < end->transport.size; rank++) {
-    bool is_unsent = net_route_is_unsent(&end->peers[rank]);
-    if (is_unsent) net_health_check(&end->peers[rank]);
+    bool is_unsent = net_route_is_unsent(&end->channels.peers[rank]);
+    if (is_unsent) net_pair_check(&end->pairs.pairs[rank]);
     any = any || is_unsent;
   }
   return any;
 }
 
-void net_end_say_leave(net_peer_t *peer) {
-  const net_frame_t frame = {.kind = NET_LEAVE};
-  for (int channel = 0; channel < TRANSPORT_CHANNELS_MAX; channel++) {
-    net_fifo_t *fifo = peer->fifos[channel];
-    if (fifo != NULL && fifo->used) (void)net_fifo_credit(fifo);
-  }
-  socket_publish(peer); /* so that the peer sees which calls this rank has completed */
-  (void)net_route_send(peer, &frame, NULL, false);
-}
-
 /* After an abort, ranks that are not connected with this one may still have to be told why. */
 static bool lingers(const net_t *end, uint64_t now_ns, uint64_t began_ns) {
-  return end->decided && !end->is_mesh && now_ns < began_ns + LEAVE_FAILED_NS;
+  return end->channels.decided && !end->pairs.is_mesh && now_ns < began_ns + LEAVE_FAILED_NS;
 }
 
 /* A socket that is closed with something unread resets the connection, which discards what the
  * peer's host has not acknowledged. */
 static void leave(net_t *end) {
   uint64_t began_ns = base_clock_now_ns(), now_ns = began_ns;
-  net_abort_check(end, true);
-  end->is_leaving = true;
+  net_abort_check(&end->channels, true);
+  end->channels.is_leaving = true;
   for (int rank = 0; rank < end->transport.size; rank++) {
-    net_peer_t *peer = &end->peers[rank];
-    if (net_peer_is_open(peer) || (peer->is_known && net_peer_is_pending(peer))) {
-      net_end_say_leave(peer);
+    const net_pair_t *pair = &end->pairs.pairs[rank];
+    if (net_pair_is_open(pair) || (pair->is_known && net_pair_is_pending(pair))) {
+      net_peer_say_leave(&end->channels.peers[rank]);
     }
   }
   while ((any_unsent(end) || lingers(end, now_ns, began_ns)) &&
-         now_ns < began_ns + (end->decided ? LEAVE_FAILED_NS : LEAVE_NS)) {
+         now_ns < began_ns + (end->channels.decided ? LEAVE_FAILED_NS : LEAVE_NS)) {
     receive_all(end, LEAVE_POLL_NS);
     now_ns = base_clock_now_ns();
   }
 }
 
-static void free_peer(net_peer_t *peer) {
-  net_rails_close(peer, TRANSPORT_PEER_LEFT);
-  for (int channel = 0; channel < TRANSPORT_CHANNELS_MAX; channel++) {
-    net_fifo_free(peer->fifos[channel]);
+/* What is stored goes back to the wires before these are destroyed. */
+static void free_rooms(net_t *end) {
+  for (int rank = 0; end->channels.peers != NULL && rank < end->transport.size; rank++) {
+    net_pair_close(&end->pairs.pairs[rank], TRANSPORT_PEER_LEFT);
+    net_peer_free(&end->channels.peers[rank]);
   }
-  net_route_free(peer);
-  net_order_free(peer);
-  free(peer->recorder);
+  if (end->wire != NULL) end->wire->ops->destroy(end->wire);
+  if (end->sockets != NULL) end->sockets->ops->destroy(end->sockets);
+  net_channels_free(&end->channels);
+  net_pairs_free(&end->pairs);
 }
 
 static void net_destroy(transport_t *t) {
   net_t *end = lock(t);
-  net_connector_t *connector = end->connector;
   if (end->is_complete) leave(end);
   unlock(end, COLL_OK);
-  net_connector_destroy(connector);
+  net_pairs_end_connecting(&end->pairs);
   lock(t);
-  end->connector = NULL;
-  for (int rank = 0; rank < t->size; rank++) free_peer(&end->peers[rank]);
-  if (end->wire != NULL) end->wire->ops->destroy(end->wire);
+  free_rooms(end);
   unlock(end, COLL_OK);
-  if (end->wait_set >= 0) close(end->wait_set);
-  if (end->wakeup >= 0) close(end->wakeup);
   pthread_mutex_destroy(&end->lock);
-  net_health_free(end);
-  net_blocks_free(end);
-  free(end->recorder);
   free(end->scratch);
-  free(end->input);
-  free(end->peers);
-  free(end->rails);
   free(end);
 }
 
@@ -409,16 +394,17 @@ void transport_net_room(bool any_wire, size_t *slot_bytes, size_t *scratch_bytes
 }
 
 int transport_net_descriptor(transport_t *t) {
-  return net_end_of(t)->wait_set;
+  return net_of(t)->sockets->descriptor;
 }
 
 bool transport_net_has_arrived(transport_t *t) {
   net_t *end = lock(t);
-  bool arrived = end->arrivals != end->arrivals_at_arm || end->wire_is_due;
+  const net_channels_t *channels = &end->channels;
+  bool arrived = channels->arrivals != channels->arrivals_at_arm || end->wire_is_due;
   unlock(end, COLL_OK);
   return arrived;
 }
 
 void transport_net_set_recorder(transport_t *t, const flight_recorder_t *recorder) {
-  net_end_of(t)->published = recorder;
+  net_of(t)->channels.published = recorder;
 }

@@ -11,7 +11,9 @@
 #include "transport/ops.h"
 
 /* Connects with every other rank, and creates this rank's end. The listener is closed, and the
- * wire taken over, also on failure. Statuses: those of net_connect_all. */
+ * wire taken over, also on failure. COLL_ERROR_TIMEOUT names a
+ * rank to which there is no connection. COLL_ERROR_SYSTEM, COLL_ERROR_MEMORY; else what the watch
+ * says. */
 coll_status_t transport_net_create(net_listener_t *listener, const net_group_t *group,
                                    transport_t **t);
 

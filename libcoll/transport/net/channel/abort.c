@@ -5,10 +5,11 @@
  * and sends the verdict to all. Where it is silent, for it makes no calls, the next one decides
  * after a while.
  */
+#include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "transport/net/end.h"
+#include "transport/net/channel/state.h"
 
 #define VERDICT_NS 300000000u
 
@@ -16,12 +17,12 @@
 #define UNKNOWN_MAX 5
 
 /* The ranks that decide before this one. */
-static int count_lower(const net_t *end) {
+static int count_lower(const net_channels_t *channels) {
   int count = 0, unknown = 0;
-  for (int rank = 0; rank < end->transport.rank; rank++) {
-    const net_peer_t *peer = &end->peers[rank];
-    if (peer->state != TRANSPORT_PEER_HERE) continue;
-    if (net_peer_is_open(peer))
+  for (int rank = 0; rank < channels->transport->rank; rank++) {
+    const net_peer_t *peer = &channels->peers[rank];
+    if (peer->pair->state != TRANSPORT_PEER_HERE) continue;
+    if (net_pair_is_open(peer->pair))
       count++;
     else
       unknown++;
@@ -30,60 +31,74 @@ static int count_lower(const net_t *end) {
 }
 
 static void tell(net_peer_t *peer, net_kind_t kind) {
-  const transport_reason_t *reason = &peer->end->reason;
+  const transport_reason_t *reason = &peer->all->reason;
   const net_frame_t frame = {.kind = (uint8_t)kind, .bytes = sizeof *reason};
-  if (net_peer_is_open(peer)) (void)net_order_send(peer, &frame, reason, false);
+  if (net_pair_is_open(peer->pair)) (void)net_order_send(peer, &frame, reason, false);
 }
 
 /* A peer that cannot be told finds out that this rank has left. */
-static void broadcast(net_t *end, net_kind_t kind) {
-  for (int rank = 0; rank < end->transport.size; rank++) tell(&end->peers[rank], kind);
+static void broadcast(net_channels_t *channels, net_kind_t kind) {
+  for (int rank = 0; rank < channels->transport->size; rank++) tell(&channels->peers[rank], kind);
 }
 
 void net_abort_tell(net_peer_t *peer) {
-  if (peer->end->decided)
+  if (peer->all->decided)
     tell(peer, NET_VERDICT);
-  else if (peer->end->proposed)
+  else if (peer->all->proposed)
     tell(peer, NET_PROPOSE);
 }
 
-void net_abort_wake(const net_t *end) {
+void net_abort_wake(const net_channels_t *channels) {
   uint64_t one = 1;
-  (void)!write(end->wakeup, &one, sizeof one);
+  (void)!write(channels->wakeup, &one, sizeof one);
 }
 
 /* release: pairs with readers of abort_word in other threads. */
-static void stop(net_t *end) {
-  atomic_store_explicit(&end->aborted, 1, memory_order_release);
-  net_abort_wake(end);
+static void stop(net_channels_t *channels) {
+  atomic_store_explicit(&channels->aborted, 1, memory_order_release);
+  net_abort_wake(channels);
 }
 
-void net_abort_decide(net_t *end, const transport_reason_t *reason) {
-  if (end->decided) return;
-  end->decided = true;
-  end->reason = *reason;
-  broadcast(end, NET_VERDICT);
-  stop(end);
+/* A rank has decided. */
+static void decide(net_channels_t *channels, const transport_reason_t *reason) {
+  if (channels->decided) return;
+  channels->decided = true;
+  channels->reason = *reason;
+  broadcast(channels, NET_VERDICT);
+  stop(channels);
 }
 
-void net_abort_propose(net_t *end, int from, const transport_reason_t *reason) {
-  if (end->decided) return;
-  if (!end->proposed) {
-    end->proposed = true;
-    end->proposed_ns = base_clock_now_ns();
-    end->reason = *reason;
-    if (from == end->transport.rank || !end->is_mesh) broadcast(end, NET_PROPOSE);
-    stop(end);
+void net_abort_propose(net_channels_t *channels, int from, const transport_reason_t *reason) {
+  if (channels->decided) return;
+  if (!channels->proposed) {
+    channels->proposed = true;
+    channels->proposed_ns = base_clock_now_ns();
+    channels->reason = *reason;
+    if (from == channels->transport->rank || !channels->pairs->is_mesh)
+      broadcast(channels, NET_PROPOSE);
+    stop(channels);
   }
-  net_abort_check(end, false);
+  net_abort_check(channels, false);
 }
 
-void net_abort_check(net_t *end, bool now) {
-  if (!end->proposed || end->decided) return;
-  uint64_t waited_ns = base_clock_now_ns() - end->proposed_ns;
-  int lower = count_lower(end);
+void net_abort_check(net_channels_t *channels, bool now) {
+  if (!channels->proposed || channels->decided) return;
+  uint64_t waited_ns = base_clock_now_ns() - channels->proposed_ns;
+  int lower = count_lower(channels);
   if (now || lower == 0 || waited_ns > VERDICT_NS * (uint64_t)lower) {
-    const transport_reason_t reason = end->reason;
-    net_abort_decide(end, &reason);
+    const transport_reason_t reason = channels->reason;
+    decide(channels, &reason);
   }
+}
+
+coll_status_t net_abort_accept(net_peer_t *peer, net_kind_t kind, const char *payload) {
+  transport_reason_t reason;
+  memcpy(&reason, payload, sizeof reason);
+  reason.text[sizeof reason.text - 1] = '\0';
+  if (reason.failed_rank < 0 || reason.failed_rank >= peer->all->transport->size) {
+    return COLL_ERROR_INVALID;
+  }
+  if (kind == NET_PROPOSE) net_abort_propose(peer->all, peer->rank, &reason);
+  if (kind == NET_VERDICT) decide(peer->all, &reason);
+  return COLL_OK;
 }

@@ -6,7 +6,7 @@
  */
 #include <stdlib.h>
 
-#include "transport/net/end.h"
+#include "transport/net/channel/state.h"
 
 #define HEAD_BYTES 256 /* at least what stands before a payload */
 
@@ -18,9 +18,9 @@ static const struct {
                             {65536 + HEAD_BYTES, 32},
                             {NET_SLOT_BYTES + HEAD_BYTES, 32}};
 
-struct net_block {
-  net_block_t *next;
-};
+typedef struct net_block {
+  struct net_block *next;
+} net_block_t;
 
 /* NET_BLOCK_KINDS: of no kind. */
 static int kind_of(size_t bytes) {
@@ -29,34 +29,34 @@ static int kind_of(size_t bytes) {
   return kind;
 }
 
-void *net_block_get(net_t *end, size_t bytes) {
+void *net_block_get(net_channels_t *channels, size_t bytes) {
   int kind = kind_of(bytes);
   if (kind == NET_BLOCK_KINDS) return malloc(bytes);
-  net_block_t *block = end->blocks[kind].first;
+  net_block_t *block = channels->blocks[kind].first;
   if (block == NULL) return malloc(kinds[kind].bytes);
-  end->blocks[kind].first = block->next;
-  end->blocks[kind].count--;
+  channels->blocks[kind].first = block->next;
+  channels->blocks[kind].count--;
   return block;
 }
 
-void net_block_put(net_t *end, void *memory, size_t bytes) {
+void net_block_put(net_channels_t *channels, void *memory, size_t bytes) {
   net_block_t *block = memory;
   int kind = kind_of(bytes);
-  if (kind == NET_BLOCK_KINDS || end->blocks[kind].count == kinds[kind].held_max) {
+  if (kind == NET_BLOCK_KINDS || channels->blocks[kind].count == kinds[kind].held_max) {
     free(memory);
     return;
   }
-  block->next = end->blocks[kind].first;
-  end->blocks[kind].first = block;
-  end->blocks[kind].count++;
+  block->next = channels->blocks[kind].first;
+  channels->blocks[kind].first = block;
+  channels->blocks[kind].count++;
 }
 
-void net_blocks_free(net_t *end) {
+void net_blocks_free(net_channels_t *channels) {
   for (int kind = 0; kind < NET_BLOCK_KINDS; kind++) {
-    for (net_block_t *block = end->blocks[kind].first, *next; block != NULL; block = next) {
+    for (net_block_t *block = channels->blocks[kind].first, *next; block != NULL; block = next) {
       next = block->next;
       free(block);
     }
-    end->blocks[kind].first = NULL;
+    channels->blocks[kind].first = NULL;
   }
 }

@@ -3,17 +3,16 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/clock.h"
-#include "transport/net/end.h"
+#include "transport/net/channel/state.h"
 
-#define SAME_CLOCK_NS 1000000000 /* closer clocks are one, and the rest the message's time */
+#define LONG_BYTES 4096 /* of a post, whose message is then read by a system call of its own */
 
 coll_status_t net_fifo_find(net_peer_t *peer, int channel, net_fifo_t **fifo) {
   net_fifo_t **place = &peer->fifos[channel];
   if (*place == NULL) {
     net_fifo_t *made = NULL;
     COLL_TRY(base_alloc(1, sizeof *made, "a channel", (void **)&made));
-    made->port.transport = &peer->end->transport;
+    made->port.transport = peer->all->transport;
     made->peer = peer;
     made->channel = (uint16_t)channel;
     made->limit = channel == TRANSPORT_CHANNEL_P2P ? NET_P2P_MESSAGES : NET_MESSAGES;
@@ -68,7 +67,7 @@ static bool is_full(const net_fifo_t *fifo, size_t bytes) {
 /* Whether the socket has to accept what was sent before. */
 static bool is_behind(const net_fifo_t *fifo, size_t bytes) {
   return fifo->unacked_bytes + bytes > NET_BEHIND_BYTES && !fifo->peer->sends_by_wire &&
-         net_rails_is_stored(fifo->peer);
+         net_order_is_stored(fifo->peer);
 }
 
 coll_status_t net_fifo_send(net_fifo_t *fifo, const void *data, const transport_head_t *head,
@@ -136,19 +135,19 @@ coll_status_t net_fifo_take(net_fifo_t *fifo) {
 }
 
 static bool is_long(const net_post_t *post) {
-  return post->capacity >= NET_INPUT_BYTES / 2;
+  return post->capacity >= LONG_BYTES;
 }
 
 static void begin_post(net_fifo_t *fifo, void *data, size_t capacity) {
   fifo->post = (net_post_t){.data = data, .capacity = capacity};
   fifo->peer->long_posts += is_long(&fifo->post);
-  fifo->peer->end->posts++;
+  fifo->peer->all->posts++;
 }
 
 /* Another rail may have begun to deliver the message before its sender gave that rail up. */
 static void end_post(net_fifo_t *fifo) {
-  net_rails_leave_post(fifo->peer, fifo->channel);
-  fifo->peer->end->posts--;
+  net_route_leave_place(fifo->peer, fifo->post.data);
+  fifo->peer->all->posts--;
   fifo->peer->long_posts -= is_long(&fifo->post);
   fifo->post = (net_post_t){.data = NULL};
 }
@@ -253,8 +252,7 @@ static coll_status_t accept_want(net_fifo_t *fifo) {
   return told ? COLL_OK : net_fifo_credit(fifo);
 }
 
-static coll_status_t accept_on_channel(net_peer_t *peer, const net_frame_t *frame,
-                                       wire_message_t *payload) {
+coll_status_t net_fifo_accept(net_peer_t *peer, const net_frame_t *frame, wire_message_t *payload) {
   net_fifo_t *fifo;
   coll_status_t status = net_fifo_find(peer, frame->channel, &fifo);
   if (status == COLL_OK) status = accept_counts(fifo, frame);
@@ -266,68 +264,4 @@ static coll_status_t accept_on_channel(net_peer_t *peer, const net_frame_t *fram
   if (frame->kind == NET_MESSAGE) return accept_message(fifo, payload);
   if (frame->kind == NET_SIGNAL) return accept_signal(fifo, &frame->call);
   return frame->kind == NET_WANT ? accept_want(fifo) : COLL_OK;
-}
-
-static coll_status_t accept_reason(net_peer_t *peer, net_kind_t kind, const char *payload) {
-  transport_reason_t reason;
-  memcpy(&reason, payload, sizeof reason);
-  reason.text[sizeof reason.text - 1] = '\0';
-  if (reason.failed_rank < 0 || reason.failed_rank >= peer->end->transport.size) {
-    return COLL_ERROR_INVALID;
-  }
-  if (kind == NET_PROPOSE) net_abort_propose(peer->end, peer->rank, &reason);
-  if (kind == NET_VERDICT) net_abort_decide(peer->end, &reason);
-  return COLL_OK;
-}
-
-coll_status_t net_fifo_recorder(net_peer_t *peer) {
-  if (peer->recorder != NULL) return COLL_OK;
-  return base_alloc(1, sizeof *peer->recorder, "a flight recorder", (void **)&peer->recorder);
-}
-
-static void shift(_Atomic uint64_t *ns, uint64_t by) {
-  uint64_t old = atomic_load_explicit(ns, memory_order_relaxed);
-  if (old != 0) atomic_store_explicit(ns, old + by, memory_order_relaxed);
-}
-
-/* Every host has a clock of its own. */
-static void shift_clock(flight_recorder_t *recorder, uint64_t by) {
-  shift(&recorder->wait.begin_ns, by);
-  shift(&recorder->cross_wait.begin_ns, by);
-  for (int i = 0; i < FLIGHT_ENTRIES; i++) {
-    shift(&recorder->entries[i].wait_begin_ns, by);
-    shift(&recorder->entries[i].wait_end_ns, by);
-  }
-}
-
-/* Word by word, because other threads may read the recorder meanwhile. */
-static coll_status_t accept_record(net_peer_t *peer, uint64_t clock_ns, const char *payload) {
-  COLL_TRY(net_fifo_recorder(peer));
-  _Atomic uint64_t *words = (_Atomic uint64_t *)(void *)peer->recorder;
-  for (size_t i = 0; i < sizeof *peer->recorder / sizeof *words; i++) {
-    uint64_t word;
-    memcpy(&word, payload + i * sizeof word, sizeof word);
-    atomic_store_explicit(&words[i], word, memory_order_relaxed);
-  }
-  int64_t behind_ns = (int64_t)(base_clock_now_ns() - clock_ns);
-  if (behind_ns > SAME_CLOCK_NS || behind_ns < -SAME_CLOCK_NS) {
-    shift_clock(peer->recorder, (uint64_t)behind_ns);
-  }
-  return COLL_OK;
-}
-
-coll_status_t net_fifo_accept(net_peer_t *peer, const net_frame_t *frame, wire_message_t *payload) {
-  coll_status_t status = COLL_OK;
-  switch (frame->kind) {
-    case NET_RECORD: status = accept_record(peer, frame->call.count, payload->data); break;
-    case NET_PROPOSE:
-    case NET_VERDICT: status = accept_reason(peer, (net_kind_t)frame->kind, payload->data); break;
-    case NET_RECEIVED: break; /* every frame says what has arrived */
-    case NET_LEAVE: peer->state = TRANSPORT_PEER_LEFT; break;
-    case NET_NOTE:
-    case NET_SWITCH: status = net_route_accept(peer, frame, payload); break;
-    default: return accept_on_channel(peer, frame, payload);
-  }
-  wire_message_release(payload);
-  return status;
 }

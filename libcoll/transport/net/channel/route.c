@@ -1,15 +1,15 @@
-/* Which way a frame goes: by the socket of the pair, or by another wire (wire/ops.h). */
-#include <linux/sockios.h>
-#include <linux/tcp.h>
-#include <netinet/in.h>
+/* Which wire a frame takes: the sockets of the pair, or the one that both ranks have in their
+ * place.
+ *
+ * A pair begins on its sockets. The first message asks the other wire to connect; once it is ready,
+ * the last frame over a socket says so (NET_SWITCH), and all further ones go by that wire. Each
+ * direction switches on its own. The sockets stay: they carry what the two ends of the wire tell
+ * each other, and aborts, and show that a peer has died.
+ */
 #include <stdlib.h>
-#include <string.h>
-#include <sys/ioctl.h>
 
 #include "base/alloc.h"
-#include "transport/net/end.h"
-
-#define CLOSED 7 /* tcp_info.tcpi_state: TCP_CLOSE in the kernel's net/tcp_states.h */
+#include "transport/net/channel/state.h"
 
 /* ---- sending --------------------------------------------------------------------------------*/
 
@@ -20,96 +20,96 @@ static bool is_for_socket(const net_frame_t *frame) {
 }
 
 static coll_status_t ask_to_connect(net_peer_t *peer) {
-  wire_t *wire = peer->end->wire;
-  if (!peer->has_wire || peer->is_asked || !net_peer_is_within_reach(peer)) return COLL_OK;
+  wire_t *wire = peer->all->wire;
+  if (!peer->has_wire || peer->is_asked || !net_pair_is_within_reach(peer->pair)) return COLL_OK;
   peer->is_asked = true;
   return wire->ops->connect(wire, peer->rank);
 }
 
 coll_status_t net_route_send(net_peer_t *peer, const net_frame_t *frame, const void *payload,
                              bool is_lent) {
-  wire_t *wire = peer->end->wire;
+  wire_t *wire = peer->all->wire;
   bool is_data = frame->kind == NET_MESSAGE || frame->kind == NET_SIGNAL;
   if (is_data) COLL_TRY(ask_to_connect(peer));
   if (frame->kind == NET_LEAVE && !peer->sends_by_wire) peer->has_left_by_socket = true;
   if (!peer->sends_by_wire || is_for_socket(frame))
     return net_order_send(peer, frame, payload, is_lent);
-  if (!net_peer_is_within_reach(peer)) return COLL_OK;
-  return wire->ops->send(wire, peer->rank, frame, payload);
+  if (!net_pair_is_within_reach(peer->pair)) return COLL_OK;
+  return wire->ops->send(wire, peer->rank, frame, payload, is_lent);
 }
 
-coll_status_t wire_tell(net_t *end, int peer, const void *note, size_t bytes) {
+static net_peer_t *peer_of(const wire_t *wire, int rank) {
+  return &((const net_channels_t *)wire->owner)->peers[rank];
+}
+
+coll_status_t net_route_tell(wire_t *wire, int rank, const void *note, size_t bytes) {
   const net_frame_t frame = {.kind = NET_NOTE, .bytes = (uint32_t)bytes};
-  return net_order_send(&end->peers[peer], &frame, note, false);
+  return net_order_send(peer_of(wire, rank), &frame, note, false);
 }
 
-coll_status_t wire_ready(net_t *end, int peer) {
+coll_status_t net_route_ready(wire_t *wire, int rank) {
   const net_frame_t frame = {.kind = NET_SWITCH};
-  if (end->peers[peer].sends_by_wire || end->peers[peer].has_left_by_socket) return COLL_OK;
-  COLL_TRY(net_order_send(&end->peers[peer], &frame, NULL, false));
-  end->peers[peer].sends_by_wire = true;
+  net_peer_t *peer = peer_of(wire, rank);
+  if (peer->sends_by_wire || peer->has_left_by_socket) return COLL_OK;
+  COLL_TRY(net_order_send(peer, &frame, NULL, false));
+  peer->sends_by_wire = true;
   return COLL_OK;
 }
 
 bool net_route_is_stored(const net_peer_t *peer) {
-  const wire_t *wire = peer->end->wire;
-  if (net_rails_is_stored(peer)) return true;
+  const wire_t *wire = peer->all->wire;
+  if (net_order_is_stored(peer)) return true;
   return peer->sends_by_wire && wire->ops->is_unsent(wire, peer->rank);
 }
 
-static bool is_mute(const net_peer_t *peer) {
-  for (int i = 0; i < peer->rail_count; i++) {
-    if (peer->rails[i].fd >= 0 && !peer->rails[i].is_mute) return false;
-  }
-  return true;
-}
-
-/* Whether the socket has something that its host has not yet sent, or the peer's not received; or
- * was reset, which the next look at it shows. */
-static bool is_queued(const net_rail_t *rail) {
-  int queued = 0;
-  struct tcp_info info;
-  socklen_t length = sizeof info;
-  if (rail->fd < 0) return false;
-  if (rail->is_mute) return rail->peer->recovers;
-  if (rail->peer->recovers && getsockopt(rail->fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 &&
-      info.tcpi_state == CLOSED) {
-    return true;
-  }
-  return ioctl(rail->fd, SIOCOUTQ, &queued) == 0 && queued > 0;
-}
-
 bool net_route_is_unsent(const net_peer_t *peer) {
-  if (net_peer_is_pending(peer)) return net_route_is_stored(peer);
-  if (!net_peer_is_open(peer) || peer->state != TRANSPORT_PEER_HERE) return false;
-  if (net_route_is_stored(peer)) return !is_mute(peer) || peer->sends_by_wire;
-  for (int i = 0; i < peer->rail_count; i++) {
-    if (is_queued(&peer->rails[i])) return true;
-  }
-  return false;
+  const net_pair_t *pair = peer->pair;
+  if (net_pair_is_pending(pair)) return net_route_is_stored(peer);
+  if (!net_pair_is_open(pair) || pair->state != TRANSPORT_PEER_HERE) return false;
+  if (net_route_is_stored(peer)) return net_pair_accepts(pair) || peer->sends_by_wire;
+  return net_pair_is_queued(pair);
 }
 
 /* ---- receiving ------------------------------------------------------------------------------*/
 
-static coll_status_t progress(net_t *end) {
-  return end->wire != NULL ? end->wire->ops->progress(end->wire) : COLL_OK;
+static coll_status_t progress(wire_t *wire, int rank) {
+  return wire != NULL ? wire->ops->progress(wire, rank) : COLL_OK;
 }
 
-/* What else is to be done when the socket was read. */
-static coll_status_t finish_receiving(net_peer_t *peer) {
-  COLL_TRY(progress(peer->end));
-  if (peer->record_due && !net_route_is_stored(peer)) socket_publish(peer);
-  return COLL_OK;
+/* Sends what was stored for any peer, and receives what has arrived by any rail: all, or until a
+ * post is done. */
+static coll_status_t receive_by_sockets(net_peer_t *peer) {
+  wire_t *sockets = peer->all->sockets;
+  const net_pair_t *pair = peer->pair;
+  coll_status_t status = COLL_OK;
+  sockets->ops->flush(sockets, -1);
+  peer->pauses = false;
+  for (int i = 0; i < pair->rail_count && status == COLL_OK && !peer->pauses; i++) {
+    status = sockets->ops->progress(sockets, pair->rails[i].link);
+  }
+  return status;
 }
 
 coll_status_t net_route_receive_all(net_peer_t *peer) {
-  COLL_TRY(net_rails_receive(peer));
-  return finish_receiving(peer);
+  COLL_TRY(receive_by_sockets(peer));
+  COLL_TRY(progress(peer->all->wire, peer->rank));
+  if (peer->record_due && !net_route_is_stored(peer)) net_record_publish(peer);
+  return COLL_OK;
 }
 
 coll_status_t net_route_receive(net_peer_t *peer) {
-  if (peer->comes_by_wire && net_peer_is_open(peer)) return progress(peer->end);
-  return net_route_receive_all(peer);
+  if (!peer->comes_by_wire || !net_pair_is_open(peer->pair)) return net_route_receive_all(peer);
+  return progress(peer->all->wire, peer->rank);
+}
+
+void net_route_leave_place(net_peer_t *peer, const char *place) {
+  wire_t *sockets = peer->all->sockets;
+  const net_pair_t *pair = peer->pair;
+  coll_status_t status = COLL_OK;
+  for (int i = 0; i < pair->rail_count && status == COLL_OK; i++) {
+    status = sockets->ops->leave_place(sockets, pair->rails[i].link, place);
+  }
+  if (status != COLL_OK) net_pair_close(peer->pair, TRANSPORT_PEER_LOST);
 }
 
 static coll_status_t accept_early(net_peer_t *peer) {
@@ -117,7 +117,7 @@ static coll_status_t accept_early(net_peer_t *peer) {
   while (status == COLL_OK && peer->early != NULL) {
     net_early_t *first = peer->early;
     peer->early = first->next;
-    status = net_fifo_accept(peer, &first->frame, first->message);
+    status = net_arrival_accept(peer, &first->frame, first->message);
     free(first);
   }
   return status;
@@ -125,7 +125,7 @@ static coll_status_t accept_early(net_peer_t *peer) {
 
 coll_status_t net_route_accept(net_peer_t *peer, const net_frame_t *frame,
                                const wire_message_t *payload) {
-  wire_t *wire = peer->end->wire;
+  wire_t *wire = peer->all->wire;
   if (wire == NULL || !peer->has_wire) return COLL_ERROR_INVALID;
   if (frame->kind == NET_NOTE) {
     if (peer->has_left_by_socket) return COLL_OK; /* it is too late to connect */
@@ -149,41 +149,26 @@ static coll_status_t keep_early(net_peer_t *peer, const net_frame_t *frame,
   return COLL_OK;
 }
 
-coll_status_t wire_arrived(net_t *end, int rank, const net_frame_t *frame,
-                           wire_message_t *message) {
-  net_peer_t *peer = &end->peers[rank];
-  if (!net_peer_is_within_reach(peer) || is_for_socket(frame) || !socket_is_frame(peer, frame)) {
+coll_status_t net_route_arrived(wire_t *wire, int rank, const net_frame_t *frame,
+                                wire_message_t *message, bool is_placed) {
+  net_peer_t *peer = peer_of(wire, rank);
+  (void)is_placed; /* of this wire's payloads none is */
+  if (!net_pair_is_within_reach(peer->pair) || is_for_socket(frame) ||
+      !net_arrival_is_frame(peer, frame)) {
     wire_message_release(message);
-    wire_lost(end, rank);
+    net_pair_give_up(peer->pair);
     return COLL_OK;
   }
-  if (message != NULL) message->call = frame->call;
   if (!peer->comes_by_wire) return keep_early(peer, frame, message);
-  socket_note_arrival(end);
-  coll_status_t status = net_fifo_accept(peer, frame, message);
+  net_note_arrival(peer->all);
+  coll_status_t status = net_arrival_accept(peer, frame, message);
   if (status != COLL_ERROR_INVALID) return status;
-  wire_lost(end, rank);
+  net_pair_give_up(peer->pair);
   return COLL_OK;
 }
 
-void wire_fetched(net_t *end) {
-  socket_note_arrival(end);
-}
-
-/* ---- the end of a connection ----------------------------------------------------------------*/
-
-void net_route_close(net_peer_t *peer) {
-  net_rails_close(peer,
-                  peer->state == TRANSPORT_PEER_LEFT ? TRANSPORT_PEER_LEFT : TRANSPORT_PEER_LOST);
-}
-
-void wire_lost(net_t *end, int peer) {
-  net_route_close(&end->peers[peer]);
-}
-
 void net_route_end(net_peer_t *peer) {
-  if (peer->comes_by_wire) (void)progress(peer->end);
-  net_route_close(peer);
+  if (peer->comes_by_wire) (void)progress(peer->all->wire, peer->rank);
 }
 
 void net_route_free(net_peer_t *peer) {
@@ -192,39 +177,5 @@ void net_route_free(net_peer_t *peer) {
     peer->early = first->next;
     wire_message_release(first->message);
     free(first);
-  }
-}
-
-/* ---- messages -------------------------------------------------------------------------------*/
-
-_Static_assert(offsetof(wire_message_t, data) == WIRE_MESSAGE_HEAD_BYTES, "wires rely on it");
-
-coll_status_t wire_message_create(size_t bytes, wire_message_t **message) {
-  wire_message_t *made = malloc(sizeof *made + bytes);
-  if (made == NULL) {
-    return base_fail(COLL_ERROR_MEMORY, "no memory for a message of %zu bytes", bytes);
-  }
-  *made = (wire_message_t){.bytes = bytes};
-  *message = made;
-  return COLL_OK;
-}
-
-wire_message_t *wire_message_place(void *memory, size_t bytes,
-                                   void (*release)(wire_message_t *message, void *owner),
-                                   void *owner) {
-  wire_message_t *message = memory;
-  *message = (wire_message_t){.bytes = bytes, .release = release, .owner = owner};
-  return message;
-}
-
-void *wire_message_data(wire_message_t *message) {
-  return message->data;
-}
-
-void wire_message_release(wire_message_t *message) {
-  if (message == NULL || message->release == NULL) {
-    free(message);
-  } else {
-    message->release(message, message->owner);
   }
 }

@@ -1,6 +1,6 @@
 /*
- * Only the thread uses the attempts and the links. The end's lock protects what both sides use:
- * the list of peers that are asked for, and the flags.
+ * Only the thread uses the attempts and the links. The lock of the pairs protects what both sides
+ * use: the list of peers that are asked for, and the flags.
  */
 #include "transport/net/connect/connector.h"
 
@@ -18,7 +18,7 @@
 #include "base/deadline.h"
 #include "base/net/strangers.h"
 #include "transport/net/connect/dial.h"
-#include "transport/net/end.h"
+#include "transport/net/connect/state.h"
 
 #define RETRY_NS 20000000u
 #define CALLERS_MAX 256 /* incoming connections that are not the caller's yet, with strangers */
@@ -44,7 +44,7 @@ typedef struct caller {
 } caller_t;
 
 struct net_connector {
-  net_t *end;
+  net_pairs_t *pairs;
   net_identity_t own;
   net_name_t *names;    /* [size] */
   int rails;            /* of this rank */
@@ -54,7 +54,7 @@ struct net_connector {
   pthread_t thread;
   bool has_thread;
 
-  /* under the end's lock */
+  /* under the lock of the pairs */
   net_dial_t *asked;
   bool is_ending, may_give_up;
   int error;
@@ -69,11 +69,11 @@ struct net_connector {
 };
 
 static void lock(const net_connector_t *c) {
-  pthread_mutex_lock(&c->end->lock);
+  pthread_mutex_lock(c->pairs->lock);
 }
 
 static void unlock(const net_connector_t *c) {
-  pthread_mutex_unlock(&c->end->lock);
+  pthread_mutex_unlock(c->pairs->lock);
 }
 
 static link_t *link_of(const net_connector_t *c, int peer, int rail) {
@@ -108,7 +108,7 @@ static void deliver(const net_connector_t *c, net_attempt_t *attempt) {
   link_t *link = link_of(c, attempt->peer, attempt->rail);
   *link = (link_t){.state = LINK_MADE, .made = net_attempt_number(attempt)};
   lock(c);
-  (void)net_end_connected(c->end, attempt->peer, attempt->rail, link->made, attempt->fd);
+  (void)net_pair_connected(&c->pairs->pairs[attempt->peer], attempt->rail, link->made, attempt->fd);
   unlock(c);
   attempt->fd = -1;
   (void)!write(c->made, &one, sizeof one);
@@ -124,9 +124,9 @@ static short events_of(const net_connector_t *c, const net_attempt_t *attempt) {
 static bool report(const net_connector_t *c, const net_dial_t *to) {
   const base_address_t *address = &to->addresses.at[0];
   lock(c);
-  bool is_given_up =
-      c->may_give_up && net_end_unreachable(c->end, to->peer, to->rail, net_dial_failure(to),
-                                            to->error, &address->room, address->bytes);
+  bool is_given_up = c->may_give_up && net_pair_unreachable(&c->pairs->pairs[to->peer], to->rail,
+                                                            net_dial_failure(to), to->error,
+                                                            &address->room, address->bytes);
   unlock(c);
   return is_given_up;
 }
@@ -361,7 +361,7 @@ static void wake(const net_connector_t *c) {
 coll_status_t net_connector_ask(net_connector_t *c, int peer, int rail, uint16_t made) {
   net_dial_t *to = NULL;
   COLL_TRY(base_alloc(1, sizeof *to, "a connection", (void **)&to));
-  net_dial_init(to, peer, rail, c->end->peers[peer].rail_count, made, &c->names[peer]);
+  net_dial_init(to, peer, rail, c->pairs->pairs[peer].rail_count, made, &c->names[peer]);
   to->next = c->asked;
   c->asked = to;
   wake(c);
@@ -414,15 +414,15 @@ static coll_status_t fill(net_connector_t *c, const net_group_t *group) {
   return COLL_OK;
 }
 
-coll_status_t net_connector_create(net_t *end, net_listener_t *listener, const net_group_t *group,
-                                   net_connector_t **connector) {
+coll_status_t net_connector_create(net_pairs_t *pairs, net_listener_t *listener,
+                                   const net_group_t *group, net_connector_t **connector) {
   net_connector_t *made = NULL;
   coll_status_t status = base_alloc(1, sizeof *made, "connections", (void **)&made);
   if (status != COLL_OK) {
     net_listener_close(listener);
     return status;
   }
-  made->end = end;
+  made->pairs = pairs;
   made->own = (net_identity_t){.rank = group->rank,
                                .size = group->size,
                                .session = group->session,

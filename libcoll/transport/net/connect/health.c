@@ -20,7 +20,7 @@
 #include "base/clock.h"
 #include "base/net/dial.h"
 #include "base/net/socket.h"
-#include "transport/net/end.h"
+#include "transport/net/connect/state.h"
 
 /* ---- hosts ----------------------------------------------------------------------------------*/
 
@@ -48,17 +48,17 @@ static void unmap(struct sockaddr_storage *address, socklen_t *bytes) {
 
 coll_status_t net_health_add(net_rail_t *rail, const struct sockaddr_storage *from,
                              socklen_t bytes) {
-  net_t *end = rail->peer->end;
+  net_pairs_t *all = rail->pair->all;
   size_t index = 0;
   struct sockaddr_storage address = *from;
   unmap(&address, &bytes);
-  while (index < end->host_count && !net_health_is_same(&end->hosts[index].address, &address))
+  while (index < all->host_count && !net_health_is_same(&all->hosts[index].address, &address))
     index++;
   rail->host = (int)index;
-  if (index < end->host_count) return COLL_OK;
+  if (index < all->host_count) return COLL_OK;
   COLL_TRY(
-      base_grow((void **)&end->hosts, &end->host_capacity, index + 1, sizeof *end->hosts, "hosts"));
-  end->hosts[end->host_count++] =
+      base_grow((void **)&all->hosts, &all->host_capacity, index + 1, sizeof *all->hosts, "hosts"));
+  all->hosts[all->host_count++] =
       (net_host_t){.address = address, .address_bytes = bytes, .probe = -1};
   return COLL_OK;
 }
@@ -68,9 +68,9 @@ static void end_probe(net_host_t *host) {
   host->probe = -1;
 }
 
-void net_health_free(net_t *end) {
-  for (size_t i = 0; i < end->host_count; i++) end_probe(&end->hosts[i]);
-  free(end->hosts);
+void net_health_free(net_pairs_t *pairs) {
+  for (size_t i = 0; i < pairs->host_count; i++) end_probe(&pairs->hosts[i]);
+  free(pairs->hosts);
 }
 
 /* ---- asking a host --------------------------------------------------------------------------*/
@@ -115,11 +115,11 @@ static bool is_gone(net_host_t *host, uint64_t now_ns) {
   return asks && net_liveness_is_gone(&host->question, ask(host), now_ns);
 }
 
-static void lose_host(net_t *end, int host) {
-  end_probe(&end->hosts[host]);
-  for (size_t i = 0; i < (size_t)end->transport.size * (size_t)end->rail_count; i++) {
-    net_rail_t *rail = &end->rails[i];
-    if (rail->fd >= 0 && rail->host == host) net_rails_lost(rail, NET_LOSS_SILENT);
+static void lose_host(net_pairs_t *pairs, int host) {
+  end_probe(&pairs->hosts[host]);
+  for (size_t i = 0; i < (size_t)pairs->size * (size_t)pairs->rail_count; i++) {
+    net_rail_t *rail = &pairs->rails[i];
+    if (net_rail_fd(rail) >= 0 && rail->host == host) net_rail_lost(rail, NET_LOSS_SILENT);
   }
 }
 
@@ -130,11 +130,11 @@ static void lose_rail(net_rail_t *rail, uint64_t now_ns) {
   if (now_ns > rail->silent_ns + SILENCES_NS) rail->silences = 0;
   rail->silences++;
   rail->silent_ns = now_ns;
-  net_rails_lost(rail, NET_LOSS_SILENT);
+  net_rail_lost(rail, NET_LOSS_SILENT);
 }
 
 static bool has_others(const net_rail_t *rail) {
-  return rail->peer->recovers && rail->peer->open_count > 1;
+  return rail->pair->recovers && rail->pair->open_count > 1;
 }
 
 /* ---- connections ----------------------------------------------------------------------------*/
@@ -143,38 +143,41 @@ static bool has_others(const net_rail_t *rail) {
 static void check_rail(net_rail_t *rail, uint64_t now_ns) {
   struct tcp_info info;
   socklen_t length = sizeof info;
-  net_peer_t *peer = rail->peer;
-  if (rail->fd < 0 || !net_liveness_is_due(&rail->acks, now_ns)) return;
+  net_pairs_t *all = rail->pair->all;
+  int fd = net_rail_fd(rail);
+  if (fd < 0 || !net_liveness_is_due(&rail->acks, now_ns)) return;
   memset(&info, 0, sizeof info);
-  if (getsockopt(rail->fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return;
+  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return;
   net_suspicion_t found = net_liveness_check(&rail->acks, &info, now_ns);
   if (found.is_silent && found.is_resent && has_others(rail)) {
     lose_rail(rail, now_ns);
-  } else if (found.is_silent && is_gone(&peer->end->hosts[rail->host], now_ns)) {
-    lose_host(peer->end, rail->host);
+  } else if (found.is_silent && is_gone(&all->hosts[rail->host], now_ns)) {
+    lose_host(all, rail->host);
   } else if (found.is_blocked) {
-    net_rails_lost(rail, NET_LOSS_BLOCKED);
+    net_rail_lost(rail, NET_LOSS_BLOCKED);
   }
 }
 
-void net_health_check(net_peer_t *peer) {
+void net_pair_check(net_pair_t *pair) {
   uint64_t now_ns = base_clock_now_ns();
-  for (int i = 0; i < peer->rail_count; i++) check_rail(&peer->rails[i], now_ns);
+  for (int i = 0; i < pair->rail_count; i++) check_rail(&pair->rails[i], now_ns);
 }
 
-void net_health_failed(net_rail_t *rail, int error) {
-  if (is_silence(error) && has_others(rail)) {
+void net_rail_failed(net_rail_t *rail, int error) {
+  if (error == EBADMSG) {
+    net_pair_close(rail->pair, TRANSPORT_PEER_LOST);
+  } else if (is_silence(error) && has_others(rail)) {
     lose_rail(rail, base_clock_now_ns());
   } else if (is_silence(error)) {
-    lose_host(rail->peer->end, rail->host);
+    lose_host(rail->pair->all, rail->host);
   } else {
-    net_rails_lost(rail, NET_LOSS_PROCESS);
+    net_rail_lost(rail, NET_LOSS_PROCESS);
   }
 }
 
-static void describe_loss(const net_peer_t *peer, const char *address,
+static void describe_loss(const net_pair_t *pair, const char *address,
                           char why[TRANSPORT_WHY_BYTES]) {
-  switch (peer->loss) {
+  switch (pair->loss) {
     case NET_LOSS_PROCESS: why[0] = '\0'; break;
     case NET_LOSS_SILENT:
       snprintf(why, TRANSPORT_WHY_BYTES, "%s has not answered for some seconds", address);
@@ -192,19 +195,19 @@ static void describe_loss(const net_peer_t *peer, const char *address,
       break;
     case NET_LOSS_LOCAL:
       snprintf(why, TRANSPORT_WHY_BYTES, "%s cannot be connected to from this one: %s%s", address,
-               strerror(peer->error), peer->error == EMFILE ? " (raise ulimit -n)" : "");
+               strerror(pair->error), pair->error == EMFILE ? " (raise ulimit -n)" : "");
   }
 }
 
-void net_health_describe(const net_peer_t *peer, char why[TRANSPORT_WHY_BYTES]) {
+void net_pair_describe(const net_pair_t *pair, char why[TRANSPORT_WHY_BYTES]) {
   char text[INET6_ADDRSTRLEN] = "?";
   why[0] = '\0';
-  if (peer->loss == NET_LOSS_PROCESS || (size_t)peer->lost_host >= peer->end->host_count) return;
-  const struct sockaddr_storage *address = &peer->end->hosts[peer->lost_host].address;
+  if (pair->loss == NET_LOSS_PROCESS || (size_t)pair->lost_host >= pair->all->host_count) return;
+  const struct sockaddr_storage *address = &pair->all->hosts[pair->lost_host].address;
   const void *bytes =
       address->ss_family == AF_INET
           ? (const void *)&((const struct sockaddr_in *)(const void *)address)->sin_addr
           : &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr;
   inet_ntop(address->ss_family, bytes, text, sizeof text);
-  describe_loss(peer, text, why);
+  describe_loss(pair, text, why);
 }

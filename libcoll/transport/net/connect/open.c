@@ -1,15 +1,14 @@
-/* Connections that the connector makes: those of creation, and those that are first used later. */
+/* Connections that the connector makes: when they are asked for, and when they are made. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "base/clock.h"
 #include "base/net/socket.h"
-#include "transport/net/end.h"
+#include "transport/net/connect/connector.h"
+#include "transport/net/connect/state.h"
 
 /* More than a rank may send that then makes no calls for a while: what the socket does not accept
  * is sent in later calls. The system may grant less. */
@@ -22,37 +21,24 @@ enum { KEEPALIVE_IDLE_S = 1, KEEPALIVE_INTERVAL_S = 1, KEEPALIVE_PROBES = 2 };
 /* A peer for which this rank waits connects by itself when it sends something. */
 #define AWAITED_NS 100000000u
 
-static int parent_of(int rank) {
-  return (rank - 1) / 2;
-}
-
-bool net_end_is_first(const net_t *end, int peer) {
-  int rank = end->transport.rank;
-  if (peer == rank) return false;
-  return end->is_mesh || (rank > 0 && parent_of(rank) == peer) ||
-         (peer > 0 && parent_of(peer) == rank);
-}
-
-coll_status_t net_end_ask(net_peer_t *peer) {
-  for (int i = 0; i < peer->rail_count; i++) {
-    net_rail_t *rail = &peer->rails[i];
-    if (rail->fd >= 0 || rail->is_wanted) continue;
-    COLL_TRY(net_connector_ask(peer->end->connector, peer->rank, i, rail->made));
+coll_status_t net_pair_ask(net_pair_t *pair) {
+  for (int i = 0; i < pair->rail_count; i++) {
+    net_rail_t *rail = &pair->rails[i];
+    if (net_rail_fd(rail) >= 0 || rail->is_wanted) continue;
+    COLL_TRY(net_connector_ask(pair->all->connector, pair->rank, i, rail->made));
     rail->is_wanted = true;
   }
   return COLL_OK;
 }
 
-void net_end_waits_for(net_peer_t *peer) {
+void net_pair_await(net_pair_t *pair) {
   uint64_t now_ns = base_clock_now_ns();
-  if (!net_peer_is_pending(peer)) return;
-  if (peer->awaited_ns == 0) peer->awaited_ns = now_ns;
-  if (now_ns > peer->awaited_ns + AWAITED_NS) (void)net_end_ask(peer);
+  if (!net_pair_is_pending(pair)) return;
+  if (pair->awaited_ns == 0) pair->awaited_ns = now_ns;
+  if (now_ns > pair->awaited_ns + AWAITED_NS) (void)net_pair_ask(pair);
 }
 
-static bool set_options(const net_rail_t *rail, int fd) {
-  const net_t *end = rail->peer->end;
-  struct epoll_event event = {.events = EPOLLIN, .data.u32 = (uint32_t)(rail - end->rails)};
+static bool set_options(int fd) {
   int one = 1, bytes = (int)SEND_BUFFER_BYTES;
   int idle_s = KEEPALIVE_IDLE_S, interval_s = KEEPALIVE_INTERVAL_S, probes = KEEPALIVE_PROBES;
   (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
@@ -60,8 +46,7 @@ static bool set_options(const net_rail_t *rail, int fd) {
   (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
   (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);
   (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
-  return setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) == 0 &&
-         ioctl(fd, FIONBIO, &one) == 0 && epoll_ctl(end->wait_set, EPOLL_CTL_ADD, fd, &event) == 0;
+  return setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one) == 0;
 }
 
 /* Whether both ends are at one address. */
@@ -73,13 +58,13 @@ static bool is_within_host(int fd, const struct sockaddr_storage *address) {
   return net_health_is_same(&own, address);
 }
 
-static void note_known(net_peer_t *peer, int fd, const struct sockaddr_storage *address) {
-  const net_t *end = peer->end;
-  if (peer->is_known) return;
-  peer->is_known = true;
-  peer->recovers =
-      end->connector != NULL && end->recovery != NET_RECOVERY_NONE &&
-      (end->recovery == NET_RECOVERY_ALL || peer->rail_count > 1 || !is_within_host(fd, address));
+static void note_known(net_pair_t *pair, int fd, const struct sockaddr_storage *address) {
+  const net_pairs_t *all = pair->all;
+  if (pair->is_known) return;
+  pair->is_known = true;
+  pair->recovers =
+      all->connector != NULL && all->recovery != NET_RECOVERY_NONE &&
+      (all->recovery == NET_RECOVERY_ALL || pair->rail_count > 1 || !is_within_host(fd, address));
 }
 
 static bool prepare(net_rail_t *rail, int fd) {
@@ -88,23 +73,20 @@ static bool prepare(net_rail_t *rail, int fd) {
   memset(&address, 0, sizeof address);
   if (getpeername(fd, (struct sockaddr *)&address, &bytes) != 0) return false;
   errno = ENOMEM;
-  if (net_health_add(rail, &address, bytes) != COLL_OK || !set_options(rail, fd)) return false;
-  note_known(rail->peer, fd, &address);
+  if (net_health_add(rail, &address, bytes) != COLL_OK || !set_options(fd) ||
+      !socket_wire_connect(rail->pair->all->sockets, rail->link, fd)) {
+    return false;
+  }
+  note_known(rail->pair, fd, &address);
   return true;
 }
 
 static void give_up(net_rail_t *rail, net_loss_t loss, int error) {
-  net_peer_t *peer = rail->peer;
-  peer->loss = loss;
-  peer->lost_host = rail->host;
-  peer->error = error;
-  net_rails_close(peer, TRANSPORT_PEER_LOST);
-}
-
-/* The peer has made another connection because it lost this one. */
-static void replace(net_rail_t *rail) {
-  socket_close(rail);
-  net_order_forget(rail);
+  net_pair_t *pair = rail->pair;
+  pair->loss = loss;
+  pair->lost_host = rail->host;
+  pair->error = error;
+  net_pair_close(pair, TRANSPORT_PEER_LOST);
 }
 
 /* It was reset before it could be used: another one is made. */
@@ -113,57 +95,52 @@ static bool is_reset(int error) {
 }
 
 static bool reject(net_rail_t *rail, int fd, int error) {
-  net_peer_t *peer = rail->peer;
+  net_pair_t *pair = rail->pair;
   base_socket_close(fd);
-  if (net_peer_is_open(peer)) net_order_open(peer); /* what the rail had to deliver before */
-  if (is_reset(error) && net_end_ask(peer) == COLL_OK) return true;
-  if (!net_peer_is_pending(peer)) return true;
-  peer->end->error = error;
+  /* others carry what the rail had to deliver before */
+  if (net_pair_is_open(pair)) pair->all->owner_ops->opened(pair->all, pair->rank, false);
+  if (is_reset(error) && net_pair_ask(pair) == COLL_OK) return true;
+  if (!net_pair_is_pending(pair)) return true;
+  pair->all->error = error;
   give_up(rail, NET_LOSS_LOCAL, error);
   return false;
 }
 
-bool net_end_connected(net_t *end, int rank, int index, uint16_t made, int fd) {
-  net_peer_t *peer = &end->peers[rank];
-  net_rail_t *rail = &peer->rails[index];
-  if (index >= peer->rail_count || peer->is_closed) {
+bool net_pair_connected(net_pair_t *pair, int index, uint16_t made, int fd) {
+  net_rail_t *rail = &pair->rails[index];
+  if (index >= pair->rail_count || pair->is_closed) {
     base_socket_close(fd);
     return true;
   }
-  replace(rail);
+  net_rail_close(rail); /* the peer has made another connection because it lost this one */
   rail->made = made;
   rail->is_wanted = rail->is_unreachable = rail->is_refused = false;
   if (!prepare(rail, fd)) return reject(rail, fd, errno);
-  rail->fd = fd;
-  rail->send_error = 0;
   rail->acks = (net_acks_t){0};
-  peer->open_count++;
-  net_order_open(peer);
-  net_abort_tell(peer);
-  if (end->is_leaving && !peer->has_left_by_socket) net_end_say_leave(peer);
+  pair->open_count++;
+  pair->all->owner_ops->opened(pair->all, pair->rank, true);
   return true;
 }
 
 /* A rank that was connected before, and does not listen any more, has ended. */
-static net_loss_t loss_of(const net_peer_t *peer, net_failure_t failure) {
-  for (int i = 0; i < peer->rail_count; i++) {
-    if (peer->rails[i].is_refused) return peer->is_known ? NET_LOSS_PROCESS : NET_LOSS_REFUSED;
+static net_loss_t loss_of(const net_pair_t *pair, net_failure_t failure) {
+  for (int i = 0; i < pair->rail_count; i++) {
+    if (pair->rails[i].is_refused) return pair->is_known ? NET_LOSS_PROCESS : NET_LOSS_REFUSED;
   }
   return failure == NET_FAILURE_LOCAL ? NET_LOSS_LOCAL : NET_LOSS_SILENT;
 }
 
-bool net_end_unreachable(net_t *end, int rank, int index, net_failure_t failure, int error,
-                         const struct sockaddr_storage *address, socklen_t bytes) {
-  net_peer_t *peer = &end->peers[rank];
-  net_rail_t *rail = &peer->rails[index];
+bool net_pair_unreachable(net_pair_t *pair, int index, net_failure_t failure, int error,
+                          const struct sockaddr_storage *address, socklen_t bytes) {
+  net_rail_t *rail = &pair->rails[index];
   rail->is_unreachable = true;
   rail->is_refused = failure == NET_FAILURE_REFUSED;
-  if (peer->is_closed) return true;
-  if (!net_peer_is_pending(peer)) return false;
-  for (int i = 0; i < peer->rail_count; i++) {
-    if (!peer->rails[i].is_unreachable) return false;
+  if (pair->is_closed) return true;
+  if (!net_pair_is_pending(pair)) return false;
+  for (int i = 0; i < pair->rail_count; i++) {
+    if (!pair->rails[i].is_unreachable) return false;
   }
   (void)net_health_add(rail, address, bytes);
-  give_up(rail, loss_of(peer, failure), error);
+  give_up(rail, loss_of(pair, failure), error);
   return true;
 }

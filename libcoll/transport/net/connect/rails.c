@@ -3,89 +3,152 @@
  * carry what it had to deliver, and it is made again. If it was the last one, the peer is lost when
  * no other can be made, which takes no time if its process has ended: its host refuses.
  */
-#include "transport/net/end.h"
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <string.h>
 
-static void flush_all(net_t *end) {
-  size_t count = (size_t)end->transport.size * (size_t)end->rail_count;
-  for (size_t i = 0; end->unsent > 0 && i < count; i++) socket_flush(&end->rails[i]);
+#include "base/clock.h"
+#include "transport/net/connect/state.h"
+
+#define CLOSED 7 /* tcp_info.tcpi_state: TCP_CLOSE in the kernel's net/tcp_states.h */
+
+#define SPREAD_BYTES 8192u /* of payloads from which the rail is chosen by load */
+/* A rail that became silent gets no long frames for a second, then two, and so on: on its way may
+ * be a hop through which only short packets pass. */
+#define DISTRUST_NS UINT64_C(1000000000)
+#define DISTRUST_DOUBLINGS_MAX 6
+
+/* ---- sending --------------------------------------------------------------------------------*/
+
+static bool accepts(const net_rail_t *rail) {
+  return net_rail_fd(rail) >= 0 && !socket_wire_is_mute(rail->pair->all->sockets, rail->link);
 }
 
-coll_status_t net_rails_receive(net_peer_t *peer) {
-  coll_status_t status = COLL_OK;
-  flush_all(peer->end);
-  peer->pauses = false;
-  for (int i = 0; i < peer->rail_count && status == COLL_OK && !peer->pauses; i++) {
-    status = socket_receive(&peer->rails[i]);
+static bool is_distrusted(const net_rail_t *rail) {
+  int doublings = rail->silences - 1;
+  if (rail->silences == 0) return false;
+  if (doublings > DISTRUST_DOUBLINGS_MAX) doublings = DISTRUST_DOUBLINGS_MAX;
+  return base_clock_now_ns() < rail->silent_ns + (DISTRUST_NS << doublings);
+}
+
+/* Long payloads take the rail with the least under way, so that a faster rail carries more. */
+const net_rail_t *net_pair_choose_rail(const net_pair_t *pair, size_t bytes) {
+  const net_rail_t *best = NULL;
+  size_t least = SIZE_MAX;
+  for (int i = 0; i < pair->rail_count; i++) {
+    const net_rail_t *rail = &pair->rails[i];
+    if (!accepts(rail)) continue;
+    if (bytes < SPREAD_BYTES || pair->open_count == 1) return rail;
+    size_t load = is_distrusted(rail) ? SIZE_MAX : socket_wire_load(pair->all->sockets, rail->link);
+    if (best == NULL || load < least) {
+      best = rail;
+      least = load;
+    }
   }
-  return status;
+  return best;
 }
 
-void net_rails_leave_post(net_peer_t *peer, int channel) {
-  coll_status_t status = COLL_OK;
-  for (int i = 0; i < peer->rail_count && status == COLL_OK; i++) {
-    status = socket_leave_post(&peer->rails[i], channel);
+bool net_pair_accepts(const net_pair_t *pair) {
+  int i = 0;
+  while (i < pair->rail_count && !accepts(&pair->rails[i])) i++;
+  return i < pair->rail_count;
+}
+
+bool net_pair_is_stored(const net_pair_t *pair) {
+  int i = 0;
+  while (i < pair->rail_count && !socket_wire_is_stored(pair->all->sockets, pair->rails[i].link)) {
+    i++;
   }
-  if (status != COLL_OK) net_rails_close(peer, TRANSPORT_PEER_LOST);
+  return i < pair->rail_count;
 }
 
-bool net_rails_is_stored(const net_peer_t *peer) {
-  for (int i = 0; i < peer->rail_count; i++) {
-    if (peer->rails[i].output != NULL) return true;
+static bool is_queued(const net_rail_t *rail) {
+  const net_pair_t *pair = rail->pair;
+  const wire_t *sockets = pair->all->sockets;
+  int fd = net_rail_fd(rail);
+  struct tcp_info info;
+  socklen_t length = sizeof info;
+  if (fd < 0) return false;
+  if (socket_wire_is_mute(sockets, rail->link)) return pair->recovers;
+  if (pair->recovers && getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 &&
+      info.tcpi_state == CLOSED) {
+    return true;
   }
-  return net_order_is_waiting(peer);
+  return sockets->ops->is_unsent(sockets, rail->link);
 }
 
-void net_rails_close(net_peer_t *peer, transport_peer_state_t state) {
-  if (peer->is_closed) return;
-  peer->is_closed = true;
-  for (int i = 0; i < peer->rail_count; i++) socket_close(&peer->rails[i]);
-  peer->state = state;
-  if (peer->has_wire) peer->end->wire->ops->disconnect(peer->end->wire, peer->rank);
-  socket_note_arrival(peer->end);
+bool net_pair_is_queued(const net_pair_t *pair) {
+  int i = 0;
+  while (i < pair->rail_count && !is_queued(&pair->rails[i])) i++;
+  return i < pair->rail_count;
 }
+
+/* ---- closing --------------------------------------------------------------------------------*/
+
+static void close_socket(const net_rail_t *rail) {
+  wire_t *sockets = rail->pair->all->sockets;
+  if (net_rail_fd(rail) < 0) return;
+  sockets->ops->disconnect(sockets, rail->link);
+  rail->pair->open_count--;
+}
+
+void net_rail_close(net_rail_t *rail) {
+  net_pairs_t *all = rail->pair->all;
+  close_socket(rail);
+  all->owner_ops->closed(all, rail->pair->rank, rail->index);
+}
+
+void net_pair_close(net_pair_t *pair, transport_peer_state_t state) {
+  if (pair->is_closed) return;
+  pair->is_closed = true;
+  for (int i = 0; i < pair->rail_count; i++) close_socket(&pair->rails[i]);
+  pair->state = state;
+  pair->all->owner_ops->ended(pair->all, pair->rank);
+}
+
+void net_pair_give_up(net_pair_t *pair) {
+  net_pair_close(pair,
+                 pair->state == TRANSPORT_PEER_LEFT ? TRANSPORT_PEER_LEFT : TRANSPORT_PEER_LOST);
+}
+
+/* ---- loss -----------------------------------------------------------------------------------*/
 
 /* The connection may have been reset, or closed by a peer to which this rail was silent. If the
  * peer has ended, its host refuses another one. */
-static bool may_be_remade(const net_peer_t *peer, net_loss_t loss) {
-  if (!peer->recovers || peer->state != TRANSPORT_PEER_HERE || peer->end->connector == NULL) {
+static bool may_be_remade(const net_pair_t *pair, net_loss_t loss) {
+  if (!pair->recovers || pair->state != TRANSPORT_PEER_HERE || pair->all->connector == NULL) {
     return false;
   }
-  return loss == NET_LOSS_PROCESS || peer->open_count > 1;
-}
-
-static void close_rail(net_rail_t *rail) {
-  socket_close(rail);
-  net_order_forget(rail);
+  return loss == NET_LOSS_PROCESS || pair->open_count > 1;
 }
 
 /* What was asked for while there were other rails has become urgent. */
-static coll_status_t ask_at_once(net_peer_t *peer) {
-  for (int i = 0; i < peer->rail_count; i++) {
-    peer->rails[i].is_wanted = peer->rails[i].is_unreachable = false;
+static coll_status_t ask_at_once(net_pair_t *pair) {
+  for (int i = 0; i < pair->rail_count; i++) {
+    pair->rails[i].is_wanted = pair->rails[i].is_unreachable = false;
   }
-  return net_end_ask(peer);
+  return net_pair_ask(pair);
 }
 
-static void lose_peer(net_rail_t *rail, net_loss_t loss) {
-  net_peer_t *peer = rail->peer;
-  if (peer->state != TRANSPORT_PEER_LEFT) peer->loss = loss;
-  peer->lost_host = rail->host;
-  net_route_end(peer);
+static void lose_peer(const net_rail_t *rail, net_loss_t loss) {
+  net_pair_t *pair = rail->pair;
+  if (pair->state != TRANSPORT_PEER_LEFT) pair->loss = loss;
+  pair->lost_host = rail->host;
+  pair->all->owner_ops->ending(pair->all, pair->rank);
+  net_pair_give_up(pair);
 }
 
-void net_rails_lost(net_rail_t *rail, net_loss_t loss) {
-  net_peer_t *peer = rail->peer;
-  bool has_others = peer->open_count > 1 && peer->recovers;
-  if (may_be_remade(peer, loss)) {
-    close_rail(rail);
-    coll_status_t asked = has_others ? net_end_ask(peer) : ask_at_once(peer);
+void net_rail_lost(net_rail_t *rail, net_loss_t loss) {
+  net_pair_t *pair = rail->pair;
+  bool has_others = pair->open_count > 1 && pair->recovers;
+  if (may_be_remade(pair, loss)) {
+    net_rail_close(rail);
+    coll_status_t asked = has_others ? net_pair_ask(pair) : ask_at_once(pair);
     if (!has_others && asked != COLL_OK) lose_peer(rail, loss);
   } else if (has_others) {
-    close_rail(rail);
+    net_rail_close(rail);
   } else {
     lose_peer(rail, loss);
   }
-  if (!has_others) return;
-  net_order_open(peer);
-  net_abort_tell(peer); /* an abort is not sent again by itself */
+  if (has_others) pair->all->owner_ops->opened(pair->all, pair->rank, false);
 }

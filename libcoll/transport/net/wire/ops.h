@@ -1,19 +1,20 @@
 /*
- * Another way for frames than sockets, such as RDMA, between ranks that both have it. The socket of
- * every pair of ranks stays: the wires of the two tell each other over it how to connect, and it
- * carries aborts and detects death.
+ * A wire is a way for frames between this rank and its peers: sockets, RDMA, UCX. This is the table
+ * that each implements, and the one by which it calls its owner; it knows nothing else of it. The
+ * rank's end of a wire has a number of links, each to one peer.
  *
- * A pair begins on its socket. The first message asks the wire to connect; once it is ready, the
- * last frame over the socket says so (NET_SWITCH), and all further ones go by the wire. Each
- * direction switches on its own.
+ * A wire connects its links itself: its two ends tell each other how by notes, which the owner
+ * carries. Or the owner gives it connections (socket/socket.h). It delivers the frames of a link
+ * once and in the order of sending, each with its payload, until the link is lost.
  *
- * A wire delivers frames of a peer once and in the order of sending, each with its payload. The
- * end's lock is held in every call, in both directions. What a wire calls may call its `send`.
+ * One thread at a time uses a wire and is called by it: the owner has a lock. What a wire calls may
+ * call its `send` and `disconnect`.
  */
 #ifndef TRANSPORT_NET_WIRE_OPS_H
 #define TRANSPORT_NET_WIRE_OPS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "base/status.h"
 #include "transport/net/frame.h"
@@ -21,87 +22,170 @@
 #define WIRE_NOTE_BYTES 4096 /* of a note, at most */
 
 typedef struct wire wire_t;
-typedef struct wire_message wire_message_t;
-typedef struct net net_t;
+
+/* The payload of a frame that has arrived. */
+typedef struct wire_message {
+  struct wire_message *next; /* the owner's, as `call` */
+  flight_call_t call;
+  size_t bytes;
+  void (*release)(struct wire_message *message, void *context);
+  void *context;
+  _Alignas(16) char data[];
+} wire_message_t;
+
+/* In front of a payload whose memory is not the owner's: wire_message_at. */
+#define WIRE_MESSAGE_HEAD_BYTES 48
+_Static_assert(offsetof(wire_message_t, data) == WIRE_MESSAGE_HEAD_BYTES, "wires rely on it");
+
+/* A frame that waits in a wire. It is its owner's. */
+typedef struct wire_outgoing {
+  struct wire_outgoing *behind; /* the wire's, as is_queued */
+  bool is_queued;
+  char *payload;
+  net_frame_t frame;
+} wire_outgoing_t;
+
+/* What a wire calls; wire->owner is the owner. */
+typedef struct wire_owner_ops {
+  /* ==== of all wires ==========================================================================*/
+
+  /* Memory for a payload. COLL_ERROR_MEMORY. */
+  coll_status_t (*message)(wire_t *wire, size_t bytes, wire_message_t **message);
+
+  /* A frame has arrived. Its payload is in `message`, which belongs to the owner, or at the place
+   * that the owner has chosen (is_placed); NULL without either. Statuses: a failure of this rank;
+   * if the peer may not send the frame, the owner disconnects the link. */
+  coll_status_t (*arrived)(wire_t *wire, int link, const net_frame_t *frame,
+                           wire_message_t *message, bool is_placed);
+
+  /* The link can no longer be used; the owner disconnects it. error: errno; 0: the peer has closed
+   * it; EBADMSG: what has arrived cannot be understood, or not be stored. */
+  void (*lost)(wire_t *wire, int link, int error);
+
+  /* ==== of those that connect by notes, else unused ===========================================*/
+
+  /* Passes a note to the peer's end of the link. 0 < bytes <= WIRE_NOTE_BYTES. */
+  coll_status_t (*tell)(wire_t *wire, int link, const void *note, size_t bytes);
+
+  /* `send` works from now on. */
+  coll_status_t (*ready)(wire_t *wire, int link);
+
+  /* Some of what is fetched has come, so a sleeping rank looks again. */
+  void (*fetched)(wire_t *wire);
+
+  /* ==== of those that are given connections, else unused ======================================*/
+
+  /* The head of a frame has arrived: whether the peer may send it. */
+  bool (*is_frame)(wire_t *wire, int link, const net_frame_t *frame);
+
+  /* Where a payload that begins to arrive is to be stored, frame->bytes of it; NULL: in a message.
+   */
+  char *(*place)(wire_t *wire, int link, const net_frame_t *frame);
+
+  /* Whether a long payload is expected, before which only its head is to be read. */
+  bool (*expects_long)(wire_t *wire, int link);
+
+  /* Makes what `send` cannot send yet. COLL_ERROR_MEMORY. */
+  coll_status_t (*store)(wire_t *wire, int link, const net_frame_t *frame, const void *payload,
+                         bool is_lent, wire_outgoing_t **outgoing);
+
+  /* It is sent, or never will be: the wire no longer uses it. */
+  void (*unqueued)(wire_t *wire, wire_outgoing_t *outgoing);
+
+  /* All that waited in the link is sent. */
+  void (*flushed)(wire_t *wire, int link);
+} wire_owner_ops_t;
 
 typedef struct wire_ops {
   const char *name;
 
-  /* Begins to connect with a peer; called once per peer. When it can send, it calls
-   * wire_ready, within this call or later. Statuses: a failure ends the call of the user. */
-  coll_status_t (*connect)(wire_t *wire, int peer);
+  /* ==== of all wires ==========================================================================*/
 
-  /* The peer's wire has told this one something (wire_tell). It may come before `connect`,
-   * which then is still called if this rank sends something. */
-  coll_status_t (*hear)(wire_t *wire, int peer, const void *note, size_t bytes);
+  /* Sends a frame with frame->bytes of payload, or stores it, by a copy unless the wire can do
+   * without and the payload stays where it is (is_lent). The link is connected.
+   * COLL_ERROR_MEMORY. */
+  coll_status_t (*send)(wire_t *wire, int link, const net_frame_t *frame, const void *payload,
+                        bool is_lent);
 
-  /* Sends a frame with frame->bytes of payload, or stores a copy. Called once ready. */
-  coll_status_t (*send)(wire_t *wire, int peer, const net_frame_t *frame, const void *payload);
+  /* Passes on what has arrived by the link, and where links share what they receive by, by any; of
+   * wires with `leave_place` only until a payload is placed. Sends what was stored, of wires
+   * without `flush`. Never blocks. Statuses: a failure of this rank, not of the link. */
+  coll_status_t (*progress)(wire_t *wire, int link);
 
-  /* Passes on (wire_arrived) what has arrived from any peer, and sends what was stored, as
-   * far as possible. Never blocks. */
-  coll_status_t (*progress)(wire_t *wire);
-
-  /* From now on the descriptor becomes readable when progress has something to do. False: it has
-   * something to do now. */
+  /* From now on the descriptor becomes readable when flush or progress has something to do. False:
+   * it has something to do now. */
   bool (*arm)(wire_t *wire);
 
-  /* Whether something that was sent to the peer has not yet reached its host. */
-  bool (*is_unsent)(const wire_t *wire, int peer);
+  /* Whether something that was sent has not yet reached the peer's host. */
+  bool (*is_unsent)(const wire_t *wire, int link);
 
-  /* The slots of transport_fetch_ops_t, for a pair that is ready in both directions; expose NULL:
-   * there are none. `fetch` is begin; the caller sets the port. */
-  coll_status_t (*expose)(wire_t *wire, int peer, const void *data, size_t bytes,
+  /* Nothing more is sent by the link or received. */
+  void (*disconnect)(wire_t *wire, int link);
+
+  /* Frees the wire, whether it has an owner or not. */
+  void (*destroy)(wire_t *wire);
+
+  /* ==== of those that connect by notes, else NULL =============================================*/
+
+  /* Begins to connect a link; called once for each. When it can send, it calls `ready`, within this
+   * call or later. Statuses: a failure ends the call of the user. */
+  coll_status_t (*connect)(wire_t *wire, int link);
+
+  /* The peer's end has told this one something. It may come before `connect`, which then is still
+   * called if this rank sends something. */
+  coll_status_t (*hear)(wire_t *wire, int link, const void *note, size_t bytes);
+
+  /* The slots of transport_fetch_ops_t, for a link that is ready at both ends; NULL: there are
+   * none. `fetch` is begin; the caller sets the port. */
+  coll_status_t (*expose)(wire_t *wire, int link, const void *data, size_t bytes,
                           transport_exposure_t *exposure, bool *exposed);
-  void (*withdraw)(wire_t *wire, int peer, const transport_exposure_t *exposure, bool is_fetched);
-  coll_status_t (*fetch)(wire_t *wire, int peer, const transport_exposure_t *exposure, void *dst,
+  void (*withdraw)(wire_t *wire, int link, const transport_exposure_t *exposure, bool is_fetched);
+  coll_status_t (*fetch)(wire_t *wire, int link, const transport_exposure_t *exposure, void *dst,
                          size_t bytes, transport_fetch_t **fetch);
   coll_status_t (*advance)(wire_t *wire, transport_fetch_t *fetch, bool *done);
   void (*stop)(wire_t *wire, transport_fetch_t *fetch);
 
-  /* The peer has left or died, or this rank leaves: nothing more is sent to it or received. */
-  void (*disconnect)(wire_t *wire, int peer);
+  /* ==== of those that are given connections, else NULL ========================================*/
 
-  /* Frees the wire. It has been attached or not. */
-  void (*destroy)(wire_t *wire);
+  /* Sends a frame from the memory of the owner, now or later, and calls `unqueued` when it is done.
+   * For frames that another connection may have to carry. */
+  void (*queue)(wire_t *wire, int link, wire_outgoing_t *outgoing);
+
+  /* Sends what was stored, as far as possible; link -1: of all. */
+  void (*flush)(wire_t *wire, int link);
+
+  /* The memory at a place is not to be used any more: a payload that is arriving there moves.
+   * COLL_ERROR_MEMORY. */
+  coll_status_t (*leave_place)(wire_t *wire, int link, const char *place);
 } wire_ops_t;
 
 /* The object of every wire begins with this struct. */
 struct wire {
   const wire_ops_t *ops;
-  int descriptor; /* readable after arm when progress has something to do; stays the wire's */
-  net_t *end;     /* set before the first call of the others */
-  int rank, size; /* likewise */
+  int descriptor; /* see arm; the wire's */
+
+  /* set before the first call of another slot than destroy */
+  const wire_owner_ops_t *owner_ops;
+  void *owner;
+  int rank;
+  int size; /* links; of wires that connect by notes one to each rank, numbered as these */
 };
 
-/* ---- what a wire calls ---------------------------------------------------------------------*/
+/* ---- messages -------------------------------------------------------------------------------*/
 
-/* Passes a note to the peer's wire, over the socket. 0 < bytes <= WIRE_NOTE_BYTES. */
-coll_status_t wire_tell(net_t *end, int peer, const void *note, size_t bytes);
+/* A message at the beginning of `bytes` bytes behind its head, at an address aligned to 16. */
+static inline wire_message_t *wire_message_at(void *memory, size_t bytes,
+                                              void (*release)(wire_message_t *message,
+                                                              void *context),
+                                              void *context) {
+  wire_message_t *message = (wire_message_t *)memory;
+  *message = (wire_message_t){.bytes = bytes, .release = release, .context = context};
+  return message;
+}
 
-/* `send` works from now on. */
-coll_status_t wire_ready(net_t *end, int peer);
-
-/* A frame has arrived, whose payload is in `message` (NULL if frame->bytes is 0 and its kind is not
- * NET_MESSAGE). Takes over the message. A frame that is none ends the connection. */
-coll_status_t wire_arrived(net_t *end, int peer, const net_frame_t *frame, wire_message_t *message);
-
-/* Some of what is fetched has come, so a sleeping rank looks again. */
-void wire_fetched(net_t *end);
-
-/* The wire can no longer reach the peer, which is lost. */
-void wire_lost(net_t *end, int peer);
-
-/* Memory for the payload of a frame. wire_message_data: where it belongs. COLL_ERROR_MEMORY. */
-coll_status_t wire_message_create(size_t bytes, wire_message_t **message);
-void *wire_message_data(wire_message_t *message);
-
-/* A message whose memory belongs to the wire, `room` bytes at an address aligned to 16, is
- * released when it was taken: release is called with the lock held. Returns the message at its
- * beginning; the payload is at wire_message_data, WIRE_MESSAGE_HEAD_BYTES behind it. */
-#define WIRE_MESSAGE_HEAD_BYTES 48
-wire_message_t *wire_message_place(void *memory, size_t bytes,
-                                   void (*release)(wire_message_t *message, void *owner),
-                                   void *owner);
+/* NULL is allowed. */
+static inline void wire_message_release(wire_message_t *message) {
+  if (message != NULL) message->release(message, message->context);
+}
 
 #endif

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "transport/net/end.h"
 #include "transport/net/net.h"
+#include "transport/net/state.h"
 
 #define MS_NS UINT64_C(1000000)
 #define IDLE_NS (20000 * MS_NS) /* longer than all limits of health.c */
@@ -88,10 +88,10 @@ Test(timing_health, a_stopped_peer_is_not_lost_for_want_of_descriptors, .timeout
 Test(timing_health, a_retransmission_after_a_long_time_is_no_loss, .timeout = 60) {
   transport_t *ends[2];
   make_pair(ends);
-  net_peer_t *peer = &((net_t *)(void *)ends[0])->peers[1];
+  net_pair_t *pair = &net_of(ends[0])->pairs.pairs[1];
   cr_assert_eq(watch_peer(ends[0], 500), TRANSPORT_PEER_HERE);
-  peer->rails->acks.checked_ns -= IDLE_NS; /* as if it were long ago */
-  peer->rails->acks.acked_ns -= IDLE_NS;
+  pair->rails->acks.checked_ns -= IDLE_NS; /* as if it were long ago */
+  pair->rails->acks.acked_ns -= IDLE_NS;
   set_link(false);
   cr_assert(send_one(ends[0], 0));
   base_clock_sleep_ns(600 * MS_NS);

@@ -11,8 +11,8 @@
 
 #include "base/clock.h"
 #include "transport/kit.h"
-#include "transport/net/end.h"
 #include "transport/net/net.h"
+#include "transport/net/state.h"
 #include "transport/wire.h"
 
 #define MS_NS UINT64_C(1000000)
@@ -85,9 +85,10 @@ TRANSPORT_KIT_DEATH(recovery_two_rails, two)
 
 /* As a firewall on the way does it: what is under way is lost at both ends (tcp(7): AF_UNSPEC
  * dissolves the association). */
-static bool reset_rail(net_rail_t *rail) {
+static bool reset_link(const net_t *end, int link) {
   const struct sockaddr none = {.sa_family = AF_UNSPEC};
-  return rail->fd >= 0 && connect(rail->fd, &none, sizeof none) == 0;
+  int fd = socket_wire_fd(end->sockets, link);
+  return fd >= 0 && connect(fd, &none, sizeof none) == 0;
 }
 
 typedef struct saboteur {
@@ -102,16 +103,16 @@ static void *sabotage(void *context) {
   net_t *end = self->end;
   while (!self->is_ending) {
     base_clock_sleep_ns((uint64_t)(rand_r(&self->seed) % 8) * MS_NS / 2);
-    int index = rand_r(&self->seed) % (end->transport.size * end->rail_count);
+    int link = rand_r(&self->seed) % end->sockets->size;
     pthread_mutex_lock(&end->lock);
-    self->resets += reset_rail(&end->rails[index]);
+    self->resets += reset_link(end, link);
     pthread_mutex_unlock(&end->lock);
   }
   return NULL;
 }
 
 static int begin_sabotage(saboteur_t *self, transport_t *t) {
-  *self = (saboteur_t){.end = net_end_of(t), .seed = (unsigned)t->rank + 1};
+  *self = (saboteur_t){.end = net_of(t), .seed = (unsigned)t->rank + 1};
   int error = pthread_create(&self->thread, NULL, sabotage, self);
   WIRE_REQUIRE(error == 0, "no thread: %s", strerror(error));
   uint64_t deadline_ns = wire_deadline_ns();
@@ -188,11 +189,11 @@ static int send_last(transport_t *t) {
 static int case_leaves(const transport_fixture_t *fixture, transport_t **end) {
   (void)fixture;
   transport_t *t = *end;
-  net_t *own = net_end_of(t);
+  net_t *own = net_of(t);
   if (t->rank == 0) {
     WIRE_TRY(send_last(t));
     pthread_mutex_lock(&own->lock);
-    for (int i = 0; i < t->size * own->rail_count; i++) reset_rail(&own->rails[i]);
+    for (int link = 0; link < own->sockets->size; link++) reset_link(own, link);
     pthread_mutex_unlock(&own->lock);
     t->ops->destroy(t);
     *end = NULL;

@@ -108,7 +108,7 @@ static packet_t *pop(queue_t *queue) {
 static void clear(queue_t *queue) {
   while (queue->first != NULL) {
     packet_t *packet = pop(queue);
-    free(packet->message);
+    wire_message_release(packet->message);
     free(packet);
   }
 }
@@ -207,7 +207,7 @@ static void read_parts(packet_wire_t *self) {
     }
     fetch->copied += part;
     fetch->due_ns = base_clock_now_ns() + random_delay_ns(self);
-    wire_fetched(self->wire.end);
+    self->wire.owner_ops->fetched(&self->wire);
   }
 }
 
@@ -235,7 +235,7 @@ static void packet_stop(wire_t *wire, transport_fetch_t *base) {
 static coll_status_t packet_connect(wire_t *wire, int peer) {
   const char ask = '?';
   COLL_TRY(make_links(self_of(wire)));
-  return wire_tell(wire->end, peer, &ask, sizeof ask);
+  return wire->owner_ops->tell(wire, peer, &ask, sizeof ask);
 }
 
 static coll_status_t packet_hear(wire_t *wire, int peer, const void *note, size_t bytes) {
@@ -243,10 +243,10 @@ static coll_status_t packet_hear(wire_t *wire, int peer, const void *note, size_
   COLL_TRY(make_links(self));
   link_t *link = &self->links[peer];
   if (self->delay_us == PACKET_WIRE_FAILS) {
-    wire_lost(wire->end, peer);
+    wire->owner_ops->lost(wire, peer, EIO);
     return COLL_OK;
   }
-  if (bytes == 1) return wire_tell(wire->end, peer, &self->name, self->name_bytes);
+  if (bytes == 1) return wire->owner_ops->tell(wire, peer, &self->name, self->name_bytes);
   if (bytes > sizeof link->name) return COLL_ERROR_INVALID;
   memcpy(&link->name, note, bytes);
   link->name_bytes = (socklen_t)bytes;
@@ -269,10 +269,10 @@ static coll_status_t reach(packet_wire_t *self, int peer) {
   (void)setsockopt(link->out, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof bytes);
   if (connect(link->out, (struct sockaddr *)&link->name, link->name_bytes) != 0 ||
       send(link->out, &self->wire.rank, sizeof self->wire.rank, MSG_NOSIGNAL) < 0) {
-    wire_lost(self->wire.end, peer);
+    self->wire.owner_ops->lost(&self->wire, peer, EIO);
     return COLL_OK;
   }
-  return wire_ready(self->wire.end, peer);
+  return self->wire.owner_ops->ready(&self->wire, peer);
 }
 
 /* The first packet of a connection is the rank of the peer. */
@@ -297,12 +297,13 @@ static bool put(packet_wire_t *self, int peer, const packet_head_t *head, const 
   struct msghdr message = {.msg_iov = parts, .msg_iovlen = head->frame.bytes > 0 ? 2 : 1};
   if (sendmsg(link->out, &message, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) return true;
   if (errno == EAGAIN || errno == EINTR) return false;
-  wire_lost(self->wire.end, peer);
+  self->wire.owner_ops->lost(&self->wire, peer, EIO);
   return true;
 }
 
 static coll_status_t packet_send(wire_t *wire, int peer, const net_frame_t *frame,
-                                 const void *payload) {
+                                 const void *payload, bool is_lent) {
+  (void)is_lent;
   packet_wire_t *self = self_of(wire);
   link_t *link = &self->links[peer];
   packet_head_t head = {.due_ns = base_clock_now_ns() + random_delay_ns(self), .frame = *frame};
@@ -349,9 +350,10 @@ static coll_status_t receive_one(packet_wire_t *self, link_t *link, bool *draine
   if (got <= 0) return COLL_OK;
   COLL_TRY(make_packet(&head, 0, &packet));
   append(&link->arrived, packet);
-  if (head.frame.bytes == 0 && head.frame.kind != NET_MESSAGE) return COLL_OK;
-  COLL_TRY(wire_message_create(head.frame.bytes, &packet->message));
-  memcpy(wire_message_data(packet->message), self->buffer, head.frame.bytes);
+  if (head.frame.bytes == 0) return COLL_OK;
+  const wire_owner_ops_t *owner = self->wire.owner_ops;
+  COLL_TRY(owner->message(&self->wire, head.frame.bytes, &packet->message));
+  memcpy(packet->message->data, self->buffer, head.frame.bytes);
   return COLL_OK;
 }
 
@@ -368,13 +370,14 @@ static coll_status_t deliver(packet_wire_t *self, int peer) {
     wire_message_t *message = packet->message;
     free(packet);
     atomic_fetch_add(&frames, 1);
-    COLL_TRY(wire_arrived(self->wire.end, peer, &frame, message));
+    COLL_TRY(self->wire.owner_ops->arrived(&self->wire, peer, &frame, message, false));
   }
   return COLL_OK;
 }
 
 /* Beginning with another peer each time, for frames of one may not rely on those of others. */
-static coll_status_t packet_progress(wire_t *wire) {
+static coll_status_t packet_progress(wire_t *wire, int link_of_peer) {
+  (void)link_of_peer;
   packet_wire_t *self = self_of(wire);
   COLL_TRY(make_links(self));
   unsigned begin = (unsigned)rand_r(&self->seed) % (unsigned)wire->size;

@@ -11,7 +11,7 @@
 #include "transport/net/wire/ucx/state.h"
 
 static void free_arrival(ucx_arrival_t *arrival) {
-  free(arrival->message); /* which wire_message_create has made, and the end never got */
+  wire_message_release(arrival->message);
   free(arrival);
 }
 
@@ -57,7 +57,7 @@ static ucs_status_t fetch(ucx_wire_t *self, ucx_arrival_t *arrival, void *descri
                                      .memory_type = UCS_MEMORY_TYPE_HOST};
   self->requests++;
   ucs_status_ptr_t request = self->lib->ucp_am_recv_data_nbx(
-      self->worker, descriptor, wire_message_data(arrival->message), arrival->frame.bytes, &param);
+      self->worker, descriptor, arrival->message->data, arrival->frame.bytes, &param);
   if (!UCS_PTR_IS_PTR(request)) complete_fetch(arrival, UCS_PTR_STATUS(request));
   return UCS_INPROGRESS;
 }
@@ -78,8 +78,9 @@ static ucx_arrival_t *make_arrival(ucx_link_t *link, const ucx_header_t *header)
   ucx_arrival_t *made = malloc(sizeof *made);
   if (made == NULL) return NULL;
   *made = (ucx_arrival_t){.link = link, .number = header->number, .frame = header->frame};
-  if (header->frame.bytes == 0 && header->frame.kind != NET_MESSAGE) return made;
-  if (wire_message_create(header->frame.bytes, &made->message) == COLL_OK) return made;
+  size_t bytes = header->frame.bytes;
+  wire_t *wire = &link->self->wire;
+  if (bytes == 0 || wire->owner_ops->message(wire, bytes, &made->message) == COLL_OK) return made;
   free(made);
   return NULL;
 }
@@ -100,7 +101,7 @@ static ucs_status_t on_message(void *arg, const void *data, size_t header_bytes,
   insert(link, arrival);
   if ((param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) return fetch(self, arrival, payload);
   arrival->complete = true;
-  if (bytes > 0) memcpy(wire_message_data(arrival->message), payload, bytes);
+  if (bytes > 0) memcpy(arrival->message->data, payload, bytes);
   return UCS_OK;
 }
 
@@ -131,10 +132,10 @@ coll_status_t ucx_recv_deliver(ucx_wire_t *self, int peer) {
     link->arrivals = first->next;
     link->arrived++;
     free(first);
-    COLL_TRY(wire_arrived(self->wire.end, peer, &frame, message));
+    COLL_TRY(self->wire.owner_ops->arrived(&self->wire, peer, &frame, message, false));
     if (frame.kind != NET_LEAVE) continue;
     link->peer_leaves = true;
-    COLL_TRY(wire_tell(self->wire.end, peer, &have_left, sizeof have_left));
+    COLL_TRY(self->wire.owner_ops->tell(&self->wire, peer, &have_left, sizeof have_left));
   }
   return COLL_OK;
 }

@@ -10,6 +10,7 @@
  */
 #include "transport/net/wire/ucx/ucx.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +63,7 @@ static coll_status_t make_links(ucx_wire_t *self) {
 static coll_status_t ucx_connect(wire_t *wire, int peer) {
   const ucx_note_t ask = {.kind = UCX_ASK};
   COLL_TRY(make_links(self_of(wire)));
-  return wire_tell(wire->end, peer, &ask, sizeof ask);
+  return wire->owner_ops->tell(wire, peer, &ask, sizeof ask);
 }
 
 static coll_status_t tell_address(ucx_wire_t *self, int peer) {
@@ -70,7 +71,7 @@ static coll_status_t tell_address(ucx_wire_t *self, int peer) {
   const ucx_note_t note = {.kind = UCX_ADDRESS, .token = self->token};
   memcpy(bytes, &note, sizeof note);
   memcpy(bytes + sizeof note, self->address, self->address_bytes);
-  return wire_tell(self->wire.end, peer, bytes, sizeof note + self->address_bytes);
+  return self->wire.owner_ops->tell(&self->wire, peer, bytes, sizeof note + self->address_bytes);
 }
 
 static void on_error(void *arg, ucp_ep_h ep, ucs_status_t status) {
@@ -179,8 +180,9 @@ static void on_sent(void *request, ucs_status_t status, void *user_data) {
   lib->ucp_request_free(request);
 }
 
-static coll_status_t ucx_send(wire_t *wire, int peer, const net_frame_t *frame,
-                              const void *payload) {
+static coll_status_t ucx_send(wire_t *wire, int peer, const net_frame_t *frame, const void *payload,
+                              bool is_lent) {
+  (void)is_lent; /* a copy is sent */
   ucx_wire_t *self = self_of(wire);
   ucx_link_t *link = &self->links[peer];
   if (link->failed_ns != 0) return COLL_OK;
@@ -220,7 +222,7 @@ static coll_status_t check_connected(ucx_wire_t *self, int peer) {
   ucx_link_t *link = &self->links[peer];
   if (link->closed || !link->connected || link->is_used) return COLL_OK;
   link->is_used = true;
-  return wire_ready(self->wire.end, peer);
+  return self->wire.owner_ops->ready(&self->wire, peer);
 }
 
 /* A peer that has failed is looked at again, until its socket says what has become of it, or the
@@ -235,10 +237,11 @@ static void check_failed(ucx_wire_t *self, int peer) {
           "libcoll: rank %d cannot reach rank %d by UCX (see UCX_TLS, UCX_NET_DEVICES): %s%s\n",
           self->wire.rank, peer, self->lib->ucs_status_string(link->failure),
           link->is_used ? "" : "; it sends by TCP");
-  if (link->is_used) wire_lost(self->wire.end, peer);
+  if (link->is_used) self->wire.owner_ops->lost(&self->wire, peer, EIO);
 }
 
-static coll_status_t ucx_progress(wire_t *wire) {
+static coll_status_t ucx_progress(wire_t *wire, int link) {
+  (void)link; /* all share a worker */
   ucx_wire_t *self = self_of(wire);
   while (self->lib->ucp_worker_progress(self->worker) != 0) continue;
   if (!self->has_news || self->links == NULL) return COLL_OK;

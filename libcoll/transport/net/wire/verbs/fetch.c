@@ -151,7 +151,7 @@ void verbs_fetched(verbs_t *verbs, const verbs_send_t *part, bool arrived) {
   if (!arrived) return;
   if (fetch->region < 0) memcpy(fetch->dst + part->at, fetch->buffer->data, part->bytes);
   fetch->arrived += part->bytes;
-  wire_fetched(verbs->wire.end);
+  verbs->wire.owner_ops->fetched(&verbs->wire);
 }
 
 static void end_fetch(verbs_t *verbs, verbs_fetch_t *fetch) {
@@ -177,7 +177,7 @@ void verbs_stop(wire_t *wire, transport_fetch_t *base) {
   uint64_t deadline_ns = base_clock_now_ns() + STOP_NS;
   verbs_disconnect(wire, fetch->peer);
   while (fetch->in_flight > 0 && base_clock_now_ns() < deadline_ns) {
-    (void)wire->ops->progress(wire);
+    (void)wire->ops->progress(wire, fetch->peer);
   }
   if (fetch->in_flight == 0) end_fetch(verbs_of(wire), fetch);
 }

@@ -184,7 +184,7 @@ static coll_status_t tell(verbs_t *verbs, int peer, uint32_t kind) {
                                         .reads_in = reads_of(device->reads_in)};
     memcpy(note.rails[i].gid, device->gid.raw, sizeof note.rails[i].gid);
   }
-  return wire_tell(verbs->wire.end, peer, &note, sizeof note);
+  return verbs->wire.owner_ops->tell(&verbs->wire, peer, &note, sizeof note);
 }
 
 /* As many queue pairs as wanted, or as the devices give, by turns on each; at least one. False,
@@ -276,7 +276,7 @@ coll_status_t verbs_probed(verbs_t *verbs, int peer, bool arrived, const char *w
   }
   verbs->pairs[peer].state = VERBS_READY;
   verbs->pairs[peer].qps[0].works = true;
-  return wire_ready(verbs->wire.end, peer);
+  return verbs->wire.owner_ops->ready(&verbs->wire, peer);
 }
 
 /* ---- the end --------------------------------------------------------------------------------*/

@@ -1,4 +1,5 @@
 /* Buffers of the shared receive queue. */
+#include <errno.h>
 #include <string.h>
 
 #include "transport/net/wire/verbs/state.h"
@@ -33,8 +34,8 @@ static int buffer_at(const verbs_t *verbs, const void *memory) {
   return (int)((size_t)((const char *)memory - verbs->memory) / VERBS_BUFFER_BYTES);
 }
 
-static void release(wire_message_t *message, void *owner) {
-  verbs_t *verbs = owner;
+static void release(wire_message_t *message, void *context) {
+  verbs_t *verbs = context;
   post(verbs, buffer_at(verbs, message));
 }
 
@@ -51,13 +52,13 @@ static coll_status_t take_out(verbs_t *verbs, int buffer, const net_frame_t *fra
   coll_status_t status = COLL_OK;
   *message = NULL;
   if (may_keep(verbs, frame->bytes)) {
-    *message = wire_message_place(at + VERBS_HEAD_AT, frame->bytes, release, verbs);
+    *message = wire_message_at(at + VERBS_HEAD_AT, frame->bytes, release, verbs);
     return COLL_OK;
   }
-  if (frame->bytes > 0 || frame->kind == NET_MESSAGE) {
-    status = wire_message_create(frame->bytes, message);
+  if (frame->bytes > 0) {
+    status = verbs->wire.owner_ops->message(&verbs->wire, frame->bytes, message);
     if (status == COLL_OK) {
-      memcpy(wire_message_data(*message), at + VERBS_DATA_AT, frame->bytes);
+      memcpy((*message)->data, at + VERBS_DATA_AT, frame->bytes);
     }
   }
   post(verbs, buffer);
@@ -78,9 +79,9 @@ coll_status_t verbs_received(verbs_t *verbs, const struct ibv_wc *wc) {
   memcpy(&frame, at + VERBS_FRAME_AT, sizeof frame);
   if (wc->byte_len < sizeof frame || wc->byte_len - sizeof frame != frame.bytes) {
     post(verbs, buffer);
-    wire_lost(verbs->wire.end, peer);
+    verbs->wire.owner_ops->lost(&verbs->wire, peer, EBADMSG);
     return COLL_OK;
   }
   COLL_TRY(take_out(verbs, buffer, &frame, &message));
-  return wire_arrived(verbs->wire.end, peer, &frame, message);
+  return verbs->wire.owner_ops->arrived(&verbs->wire, peer, &frame, message, false);
 }

@@ -109,7 +109,9 @@ void verbs_drop_stored(verbs_t *verbs, verbs_pair_t *pair) {
   while (pair->oldest != NULL) drop_oldest(verbs, pair);
 }
 
-coll_status_t verbs_send(wire_t *wire, int peer, const net_frame_t *frame, const void *payload) {
+coll_status_t verbs_send(wire_t *wire, int peer, const net_frame_t *frame, const void *payload,
+                         bool is_lent) {
+  (void)is_lent; /* a copy is sent */
   verbs_t *verbs = verbs_of(wire);
   verbs_pair_t *pair = &verbs->pairs[peer];
   bool sent = false;
@@ -168,6 +170,6 @@ coll_status_t verbs_sent(verbs_t *verbs, const struct ibv_wc *wc) {
   if (pair->state == VERBS_PROBED) return verbs_probed(verbs, sent.peer, arrived, why);
   if (arrived || pair->state == VERBS_CLOSED) return COLL_OK;
   verbs_report(verbs, 0, sent.peer, "can no longer reach it", why);
-  wire_lost(verbs->wire.end, sent.peer);
+  verbs->wire.owner_ops->lost(&verbs->wire, sent.peer, EIO);
   return COLL_OK;
 }

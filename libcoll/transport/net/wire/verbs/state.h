@@ -1,6 +1,6 @@
 /*
- * State of one rank's wire, private to the files of this folder. The lock of the end that it is
- * attached to is held in every call.
+ * State of one rank's wire, private to the files of this folder. The lock of its owner is held in
+ * every call.
  *
  * Receiving: all pairs share VERBS_RECV_BUFFERS buffers. A large payload stays where it has arrived
  * until it is taken, as long as the device keeps half of the buffers; else it is copied, so that no
@@ -207,7 +207,8 @@ void verbs_pairs_destroy(verbs_t *verbs);
 /* ---- send.c ----------------------------------------------------------------------------------*/
 
 /* The slot of the same name. */
-coll_status_t verbs_send(wire_t *wire, int peer, const net_frame_t *frame, const void *payload);
+coll_status_t verbs_send(wire_t *wire, int peer, const net_frame_t *frame, const void *payload,
+                         bool is_lent);
 
 /* Sends a packet without a frame by every queue pair. */
 coll_status_t verbs_probe(verbs_t *verbs, int peer);

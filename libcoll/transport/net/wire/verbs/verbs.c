@@ -30,7 +30,7 @@ static coll_status_t poll_rail(verbs_t *verbs, verbs_rail_t *rail) {
     }
     /* a rank that is about to sleep would do so without an event due */
     if (first && count > 0 && verbs_rail_take_event(verbs, rail)) {
-      wire_fetched(verbs->wire.end);
+      verbs->wire.owner_ops->fetched(&verbs->wire);
     }
     for (int i = 0; i < count; i++) {
       coll_status_t own = complete(verbs, &wcs[i]);
@@ -40,7 +40,8 @@ static coll_status_t poll_rail(verbs_t *verbs, verbs_rail_t *rail) {
   return status;
 }
 
-static coll_status_t progress(wire_t *wire) {
+static coll_status_t progress(wire_t *wire, int link) {
+  (void)link; /* all share what they receive by */
   verbs_t *verbs = verbs_of(wire);
   coll_status_t status = COLL_OK;
   for (int i = 0; i < verbs->rail_count; i++) {
@@ -56,7 +57,7 @@ static coll_status_t progress(wire_t *wire) {
  * progress. */
 static bool arm(wire_t *wire) {
   if (!verbs_rails_arm(verbs_of(wire))) return false;
-  return progress(wire) == COLL_OK;
+  return progress(wire, -1) == COLL_OK;
 }
 
 static bool is_unsent(const wire_t *wire, int peer) {
