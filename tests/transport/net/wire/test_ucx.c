@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "transport/kit.h"
 #include "transport/net/net.h"
+#include "transport/net/wire/kit.h"
 #include "transport/net/wire/ucx/ucx.h"
 #include "transport/wire.h"
 
@@ -72,6 +73,13 @@ TRANSPORT_KIT_PEERS(ucx_processes, fixture, transport_kit_processes)
 TRANSPORT_KIT_TIMES(ucx_processes, fixture, transport_kit_processes)
 
 TRANSPORT_KIT_DEATH(ucx_processes, fixture)
+
+/* ---- the kit of wires -----------------------------------------------------------------------*/
+
+static const wire_fixture_t wire_fixture = {.open = ucx_wire_open, .bytes_max = WIRE_SLOT_BYTES};
+
+TestSuite(ucx_wire, .init = need_ucx);
+WIRE_KIT(ucx_wire, wire_fixture)
 
 /* ---- order ----------------------------------------------------------------------------------*/
 

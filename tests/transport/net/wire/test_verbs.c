@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "transport/kit.h"
 #include "transport/net/net.h"
+#include "transport/net/wire/kit.h"
 #include "transport/net/wire/verbs/choose.h"
 #include "transport/net/wire/verbs/state.h"
 #include "transport/net/wire/verbs/verbs.h"
@@ -126,6 +127,11 @@ Test(verbs_rails, others_carry_what_a_queue_pair_fails_to) {
 }
 
 TRANSPORT_KIT_DEATH(verbs_processes, fixture)
+
+static const wire_fixture_t wire_fixture = {.open = verbs_wire_open, .bytes_max = WIRE_SLOT_BYTES};
+
+TestSuite(verbs_wire, .init = skip_without_device);
+WIRE_KIT(verbs_wire, wire_fixture)
 
 /* ---- the choice of a device -----------------------------------------------------------------*/
 

@@ -1,0 +1,55 @@
+/* The two ends of a wire under test, each with an owner that checks what arrives. */
+#ifndef TESTS_TRANSPORT_NET_WIRE_ENDS_H
+#define TESTS_TRANSPORT_NET_WIRE_ENDS_H
+
+#include "transport/net/wire/kit.h"
+#include "transport/wire.h"
+
+#define ENDS_BAD_KIND 99 /* of a frame that no owner accepts */
+
+/* The length of the payload of frame `number`. */
+typedef size_t (*ends_bytes_t)(uint64_t number, size_t bytes_max);
+
+typedef struct wire_note {
+  struct wire_note *next;
+  size_t bytes;
+  char data[];
+} wire_note_t;
+
+typedef struct wire_end {
+  struct wire_pair *pair;
+  struct wire_end *other;
+  wire_t *wire;
+  int link;           /* to the other end */
+  wire_note_t *notes; /* for the other end */
+  bool is_ready, is_lost;
+  int error;              /* of the loss */
+  uint64_t sent, arrived; /* frames; each has its number */
+  char *place;            /* of payloads; NULL: in messages */
+  uint64_t placed, stored;
+  const char *wrong; /* what the wire has done that it must not; NULL: nothing */
+} wire_end_t;
+
+typedef struct wire_pair {
+  const wire_fixture_t *fixture;
+  ends_bytes_t bytes_of;
+  char *payload; /* [bytes_max] */
+  wire_end_t ends[2];
+} wire_pair_t;
+
+/* Opens both ends, connected if is_joined. */
+int ends_open(wire_pair_t *pair, const wire_fixture_t *fixture, ends_bytes_t bytes_of,
+              bool is_joined);
+void ends_close(wire_pair_t *pair);
+
+/* One turn of an end: passes its notes on, sends and receives. */
+int ends_serve(wire_end_t *end);
+int ends_serve_both(wire_pair_t *pair);
+
+/* Sends the next frame, by every slot that sends. */
+int ends_send(wire_end_t *end);
+
+/* Serves both ends until an end has so many frames. */
+int ends_await(wire_end_t *end, uint64_t count);
+
+#endif

@@ -1,0 +1,373 @@
+/* The cases. */
+#include "transport/net/wire/kit.h"
+
+#include <criterion/criterion.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "transport/net/wire/ends.h"
+
+#define FULL_BYTES ((size_t)32 << 20) /* more than any system holds for a peer */
+
+/* Runs steps between ends that are connected, and destroys them. */
+static int with_ends(const wire_fixture_t *fixture, ends_bytes_t bytes_of,
+                     int (*steps)(wire_pair_t *pair)) {
+  wire_pair_t pair;
+  int failed = ends_open(&pair, fixture, bytes_of, true);
+  if (!failed) failed = steps(&pair);
+  ends_close(&pair);
+  return failed;
+}
+
+static size_t short_ones(uint64_t number, size_t bytes_max) {
+  (void)bytes_max;
+  return (size_t)(number * 29 % 100);
+}
+
+static size_t longest(uint64_t number, size_t bytes_max) {
+  (void)number;
+  return bytes_max;
+}
+
+static size_t any_of(uint64_t number, size_t bytes_max) {
+  return (size_t)(number % 3 == 0 ? number * 7919 % bytes_max : number * 29 % 100);
+}
+
+/* ---- connecting -----------------------------------------------------------------------------*/
+
+static int connect_alone(wire_pair_t *pair) {
+  wire_end_t *end = &pair->ends[0];
+  uint64_t deadline_ns = wire_deadline_ns();
+  coll_status_t status = end->wire->ops->connect(end->wire, end->link);
+  WIRE_REQUIRE(status == COLL_OK, "does not connect: %s", base_last_error());
+  while (!end->is_ready) {
+    WIRE_REQUIRE(base_clock_now_ns() < deadline_ns, "an end that begins alone does not connect");
+    WIRE_TRY(ends_serve_both(pair));
+    wire_pause();
+  }
+  return 0;
+}
+
+int wire_case_connects(const wire_fixture_t *fixture) {
+  wire_pair_t pair;
+  bool by_notes = fixture->join == NULL;
+  int failed = ends_open(&pair, fixture, short_ones, !by_notes);
+  if (!failed && by_notes) failed = connect_alone(&pair);
+  if (!failed) failed = ends_send(&pair.ends[0]);
+  if (!failed) failed = ends_await(&pair.ends[1], 1);
+  ends_close(&pair);
+  return failed;
+}
+
+/* ---- frames ---------------------------------------------------------------------------------*/
+
+#define SIZES 12
+
+static size_t each_size(uint64_t number, size_t bytes_max) {
+  const size_t sizes[SIZES] = {0,    1,    15,        64,    511,           1023,
+                               1024, 4097, bytes_max, 30000, bytes_max - 1, 0};
+  return sizes[number % SIZES];
+}
+
+static int send_sizes(wire_pair_t *pair) {
+  for (uint64_t i = 1; i <= (uint64_t)SIZES * 3; i++) {
+    WIRE_TRY(ends_send(&pair->ends[0]));
+    WIRE_TRY(ends_send(&pair->ends[1]));
+    WIRE_TRY(ends_await(&pair->ends[0], i));
+    WIRE_TRY(ends_await(&pair->ends[1], i));
+  }
+  return 0;
+}
+
+int wire_case_sizes(const wire_fixture_t *fixture) {
+  return with_ends(fixture, each_size, send_sizes);
+}
+
+static int send_many(wire_pair_t *pair) {
+  enum { FRAMES = 1000 };
+  unsigned seed = 47;
+  while (pair->ends[0].sent < FRAMES || pair->ends[1].sent < FRAMES) {
+    wire_end_t *end = &pair->ends[rand_r(&seed) % 2];
+    if (end->sent < FRAMES) WIRE_TRY(ends_send(end));
+    if (rand_r(&seed) % 8 == 0) WIRE_TRY(ends_serve(&pair->ends[rand_r(&seed) % 2]));
+  }
+  WIRE_TRY(ends_await(&pair->ends[0], FRAMES));
+  return ends_await(&pair->ends[1], FRAMES);
+}
+
+int wire_case_order(const wire_fixture_t *fixture) {
+  return with_ends(fixture, any_of, send_many);
+}
+
+static bool is_unsent(const wire_end_t *end) {
+  return end->wire->ops->is_unsent(end->wire, end->link);
+}
+
+/* Sends more than the system holds, to an end that is not served. */
+static int fill(wire_end_t *end) {
+  size_t frames = FULL_BYTES / end->pair->fixture->bytes_max;
+  for (size_t i = 0; i < frames; i++) WIRE_TRY(ends_send(end));
+  WIRE_TRY(ends_serve(end));
+  WIRE_REQUIRE(is_unsent(end), "says that all has reached a peer that receives nothing");
+  return 0;
+}
+
+static int fill_and_drain(wire_pair_t *pair) {
+  wire_end_t *end = &pair->ends[0];
+  uint64_t deadline_ns = wire_deadline_ns();
+  WIRE_TRY(fill(end));
+  WIRE_TRY(ends_await(&pair->ends[1], end->sent));
+  while (is_unsent(end)) {
+    WIRE_REQUIRE(base_clock_now_ns() < deadline_ns, "says that what has arrived is unsent");
+    WIRE_TRY(ends_serve_both(pair));
+  }
+  WIRE_REQUIRE(end->stored == 0, "keeps %d frames that have arrived", (int)end->stored);
+  return 0;
+}
+
+int wire_case_full(const wire_fixture_t *fixture) {
+  return with_ends(fixture, longest, fill_and_drain);
+}
+
+/* ---- sleeping -------------------------------------------------------------------------------*/
+
+/* Sleeps as a rank does, while the other end makes progress. */
+static int sleep_once(wire_end_t *end) {
+  struct pollfd polled = {.fd = end->wire->descriptor, .events = POLLIN};
+  uint64_t arrived = end->arrived, deadline_ns = base_clock_now_ns() + wire_wake_ns;
+  bool is_armed = end->wire->ops->arm(end->wire) && end->arrived == arrived;
+  while (is_armed && poll(&polled, 1, 1) == 0) {
+    WIRE_REQUIRE(base_clock_now_ns() < deadline_ns, "does not end a sleep");
+    WIRE_TRY(ends_serve(end->other));
+  }
+  return ends_serve(end);
+}
+
+static int wake_receiver(wire_pair_t *pair) {
+  wire_end_t *from = &pair->ends[0], *to = &pair->ends[1];
+  for (uint64_t i = 1; i <= 20; i++) {
+    WIRE_TRY(ends_send(from));
+    while (to->arrived < i) WIRE_TRY(sleep_once(to));
+  }
+  return 0;
+}
+
+int wire_case_wakes_receiver(const wire_fixture_t *fixture) {
+  return with_ends(fixture, short_ones, wake_receiver);
+}
+
+/* The receiver takes what there is, before the sender sleeps. */
+static int wake_sender(wire_pair_t *pair) {
+  wire_end_t *from = &pair->ends[0], *to = &pair->ends[1];
+  WIRE_TRY(fill(from));
+  for (;;) {
+    uint64_t before;
+    do {
+      before = to->arrived;
+      WIRE_TRY(ends_serve(to));
+    } while (to->arrived > before);
+    if (to->arrived == from->sent) return 0;
+    WIRE_TRY(sleep_once(from));
+  }
+}
+
+int wire_case_wakes_sender(const wire_fixture_t *fixture) {
+  return with_ends(fixture, longest, wake_sender);
+}
+
+/* ---- the end of a link ----------------------------------------------------------------------*/
+
+static int close_unsent(wire_pair_t *pair) {
+  wire_end_t *end = &pair->ends[0];
+  WIRE_TRY(fill(end));
+  end->wire->ops->disconnect(end->wire, end->link);
+  WIRE_REQUIRE(end->stored == 0, "keeps %d frames of a link that is closed", (int)end->stored);
+  WIRE_REQUIRE(!is_unsent(end), "says that something is unsent by a link that is closed");
+  return ends_serve(end);
+}
+
+int wire_case_closes(const wire_fixture_t *fixture) {
+  return with_ends(fixture, longest, close_unsent);
+}
+
+/* What is sent to a peer that is gone shows it. */
+static int lose(wire_pair_t *pair) {
+  wire_end_t *end = &pair->ends[0], *gone = &pair->ends[1];
+  uint64_t deadline_ns = wire_deadline_ns();
+  WIRE_TRY(ends_send(end));
+  WIRE_TRY(ends_await(gone, 1));
+  gone->wire->ops->destroy(gone->wire);
+  gone->wire = NULL;
+  WIRE_TRY(ends_send(end));
+  while (!end->is_lost) {
+    WIRE_REQUIRE(base_clock_now_ns() < deadline_ns, "does not lose a peer that is gone");
+    WIRE_TRY(ends_serve(end));
+    wire_pause();
+  }
+  return 0;
+}
+
+int wire_case_lost(const wire_fixture_t *fixture) {
+  return with_ends(fixture, short_ones, lose);
+}
+
+/* ---- wires that are given connections -------------------------------------------------------*/
+
+/* The sockets hold the first two, and not all of the third one. */
+static size_t two_short_ones(uint64_t number, size_t bytes_max) {
+  const size_t sizes[] = {4096, 100};
+  return number < 2 ? sizes[number] : bytes_max;
+}
+
+/* A frame behind one that has a place stays in the socket until the next turn. A payload that has
+ * arrived in part moves. */
+static int place_at(wire_pair_t *pair, char *place) {
+  wire_end_t *from = &pair->ends[0], *to = &pair->ends[1];
+  uint64_t deadline_ns = wire_deadline_ns();
+  to->place = place;
+  for (int i = 0; i < 3; i++) WIRE_TRY(ends_send(from));
+  for (uint64_t i = 1; i <= 2; i++) {
+    while (to->arrived < i) {
+      WIRE_REQUIRE(base_clock_now_ns() < deadline_ns, "a payload that has a place does not arrive");
+      WIRE_TRY(ends_serve(to));
+    }
+    WIRE_REQUIRE(to->placed == i && to->arrived == i, "goes on after a payload that has a place");
+  }
+  WIRE_TRY(ends_serve(to)); /* begins the third one */
+  WIRE_REQUIRE(to->arrived == 2, "all fits into the sockets");
+  to->place = NULL;
+  coll_status_t status = to->wire->ops->leave_place(to->wire, to->link, place);
+  WIRE_REQUIRE(status == COLL_OK, "leaves no place: %s", base_last_error());
+  memset(place, 0, pair->fixture->bytes_max);
+  WIRE_TRY(ends_await(to, 3));
+  for (size_t i = 0; i < pair->fixture->bytes_max; i++) {
+    WIRE_REQUIRE(place[i] == 0, "writes to a place that it has left");
+  }
+  WIRE_REQUIRE(to->placed == 2, "says that a payload that has moved is at its place");
+  return 0;
+}
+
+static int use_places(wire_pair_t *pair) {
+  if (pair->ends[0].wire->ops->leave_place == NULL) return 0;
+  char *place = calloc(1, pair->fixture->bytes_max);
+  int failed = place == NULL ? harness_fail("no memory") : place_at(pair, place);
+  free(place);
+  return failed;
+}
+
+int wire_case_places(const wire_fixture_t *fixture) {
+  return with_ends(fixture, two_short_ones, use_places);
+}
+
+static int refuse(wire_pair_t *pair) {
+  wire_end_t *from = &pair->ends[0], *to = &pair->ends[1];
+  uint64_t deadline_ns = wire_deadline_ns();
+  const net_frame_t frame = {.kind = ENDS_BAD_KIND};
+  WIRE_TRY(ends_send(from));
+  coll_status_t status = from->wire->ops->send(from->wire, from->link, &frame, NULL, false);
+  WIRE_REQUIRE(status == COLL_OK, "does not send: %s", base_last_error());
+  WIRE_TRY(ends_send(from));
+  while (!to->is_lost) {
+    WIRE_REQUIRE(base_clock_now_ns() < deadline_ns, "accepts what the peer may not send");
+    WIRE_TRY(ends_serve_both(pair));
+  }
+  WIRE_REQUIRE(to->error == EBADMSG, "loses the link for another reason: %d", to->error);
+  WIRE_TRY(ends_serve(to));
+  WIRE_REQUIRE(to->arrived == 1, "passes on what follows");
+  return 0;
+}
+
+int wire_case_refuses(const wire_fixture_t *fixture) {
+  return with_ends(fixture, short_ones, refuse);
+}
+
+/* ---- fetches --------------------------------------------------------------------------------*/
+
+#define FETCH_BYTES (((size_t)3 << 19) + 3)
+
+typedef struct fetch {
+  char *from, *to; /* [FETCH_BYTES] */
+  transport_exposure_t exposure;
+  transport_fetch_t *fetch;
+} fetch_t;
+
+static int begin_fetch(wire_pair_t *pair, fetch_t *fetch) {
+  wire_end_t *sender = &pair->ends[0], *receiver = &pair->ends[1];
+  bool exposed = false;
+  coll_status_t status = sender->wire->ops->expose(sender->wire, sender->link, fetch->from,
+                                                   FETCH_BYTES, &fetch->exposure, &exposed);
+  WIRE_REQUIRE(status == COLL_OK && exposed, "exposes nothing: %s", base_last_error());
+  status = receiver->wire->ops->fetch(receiver->wire, receiver->link, &fetch->exposure, fetch->to,
+                                      FETCH_BYTES, &fetch->fetch);
+  WIRE_REQUIRE(status == COLL_OK, "does not fetch: %s", base_last_error());
+  return 0;
+}
+
+static int fetch_all(wire_pair_t *pair, fetch_t *fetch) {
+  wire_t *sender = pair->ends[0].wire, *receiver = pair->ends[1].wire;
+  uint64_t deadline_ns = wire_deadline_ns();
+  wire_fill(fetch->from, 4711, FETCH_BYTES);
+  WIRE_TRY(begin_fetch(pair, fetch));
+  for (bool done = false; !done;) {
+    WIRE_REQUIRE(base_clock_now_ns() < deadline_ns, "a fetch does not end");
+    WIRE_TRY(ends_serve_both(pair));
+    coll_status_t status = receiver->ops->advance(receiver, fetch->fetch, &done);
+    WIRE_REQUIRE(status == COLL_OK, "a fetch fails: %s", base_last_error());
+  }
+  WIRE_REQUIRE(wire_is(fetch->to, 4711, FETCH_BYTES), "fetches something else");
+  sender->ops->withdraw(sender, pair->ends[0].link, &fetch->exposure, true);
+  return 0;
+}
+
+/* Nothing is written to the memory of a fetch that was stopped. */
+static int stop_fetch(wire_pair_t *pair, fetch_t *fetch) {
+  wire_t *sender = pair->ends[0].wire, *receiver = pair->ends[1].wire;
+  WIRE_TRY(begin_fetch(pair, fetch));
+  WIRE_TRY(ends_serve(&pair->ends[1]));
+  receiver->ops->stop(receiver, fetch->fetch);
+  memset(fetch->to, 0, FETCH_BYTES);
+  for (int i = 0; i < 100; i++) WIRE_TRY(ends_serve_both(pair));
+  for (size_t i = 0; i < FETCH_BYTES; i++) {
+    WIRE_REQUIRE(fetch->to[i] == 0, "writes to the memory of a fetch that was stopped");
+  }
+  sender->ops->withdraw(sender, pair->ends[0].link, &fetch->exposure, false);
+  return 0;
+}
+
+static int use_fetches(wire_pair_t *pair) {
+  if (pair->ends[0].wire->ops->expose == NULL) return 0;
+  fetch_t fetch = {.from = malloc(FETCH_BYTES), .to = calloc(1, FETCH_BYTES)};
+  int failed = fetch.from == NULL || fetch.to == NULL ? harness_fail("no memory") : 0;
+  if (!failed) failed = fetch_all(pair, &fetch);
+  if (!failed) failed = stop_fetch(pair, &fetch);
+  free(fetch.from);
+  free(fetch.to);
+  return failed;
+}
+
+int wire_case_fetches(const wire_fixture_t *fixture) {
+  return with_ends(fixture, short_ones, use_fetches);
+}
+
+/* ---- running --------------------------------------------------------------------------------*/
+
+typedef struct job {
+  const wire_fixture_t *fixture;
+  wire_case_t body;
+} job_t;
+
+static int run_case(int rank, int size, void *context) {
+  const job_t *job = context;
+  (void)rank, (void)size;
+  return job->body(job->fixture);
+}
+
+void wire_kit_run(const wire_fixture_t *fixture, wire_case_t body) {
+  job_t job = {fixture, body};
+  harness_result_t result;
+  bool passed = harness_run(1, 120000, run_case, &job, &result);
+  cr_assert(passed, "%s", result.text);
+}

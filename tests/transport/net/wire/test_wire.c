@@ -1,0 +1,227 @@
+/* The kit of wires on sockets and on the tests' own wire, and on both with one fault each, to show
+ * that its cases can fail. The fault is a decorator of the table. */
+#include <criterion/criterion.h>
+#include <netinet/in.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "transport/net/wire/ends.h"
+#include "transport/net/wire/packet_wire.h"
+#include "transport/net/wire/socket/socket.h"
+
+/* ---- sockets --------------------------------------------------------------------------------*/
+
+/* Two sockets that are connected over the loopback interface, and hold little. */
+static bool connect_pair(int fds[2]) {
+  struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  socklen_t length = sizeof at;
+  int bytes = 16384, listener = socket(AF_INET, SOCK_STREAM, 0);
+  fds[0] = socket(AF_INET, SOCK_STREAM, 0);
+  bool made = bind(listener, (struct sockaddr *)&at, sizeof at) == 0 && listen(listener, 1) == 0 &&
+              getsockname(listener, (struct sockaddr *)&at, &length) == 0 &&
+              connect(fds[0], (struct sockaddr *)&at, sizeof at) == 0;
+  fds[1] = made ? accept(listener, NULL, NULL) : -1;
+  close(listener);
+  for (int i = 0; i < 2; i++) {
+    (void)setsockopt(fds[i], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+    (void)setsockopt(fds[i], SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
+  }
+  return fds[1] >= 0;
+}
+
+static bool join_sockets(wire_t *const ends[2]) {
+  int fds[2];
+  return connect_pair(fds) && socket_wire_connect(ends[0], 1, fds[0]) &&
+         socket_wire_connect(ends[1], 0, fds[1]);
+}
+
+static coll_status_t open_sockets(wire_t **wire) {
+  return socket_wire_open(2, wire);
+}
+
+static const wire_fixture_t sockets = {
+    .open = open_sockets, .join = join_sockets, .bytes_max = NET_SLOT_BYTES};
+
+WIRE_KIT(wire_socket, sockets)
+
+/* ---- the tests' own wire --------------------------------------------------------------------*/
+
+static coll_status_t open_packets(wire_t **wire) {
+  return packet_wire_open(100, wire);
+}
+
+static const wire_fixture_t packets = {.open = open_packets, .bytes_max = WIRE_SLOT_BYTES};
+
+WIRE_KIT(wire_packet, packets)
+
+/* ---- faults ---------------------------------------------------------------------------------*/
+
+typedef enum fault {
+  FAULT_NONE,
+  FAULT_LOSES_A_FRAME,
+  FAULT_REPEATS_A_FRAME,
+  FAULT_CHANGES_A_FRAME,
+  FAULT_CHANGES_A_BYTE,
+  FAULT_SENDS_NOTHING_BAD,
+  FAULT_IS_ALL_SENT,
+  FAULT_IS_UNSENT,
+  FAULT_IS_DEAF,
+  FAULT_GOES_ON,
+  FAULT_SLEEPS_ON,
+  FAULT_KEEPS_A_LINK,
+  FAULT_KEEPS_A_PLACE,
+  FAULT_LOSES_A_NOTE,
+  FAULT_FETCHES_LESS,
+  FAULT_FETCHES_ON
+} fault_t;
+
+static const wire_ops_t *real;
+static wire_ops_t faulty;
+static fault_t fault;
+static int calls; /* of the faulty slot; the third one fails */
+
+static coll_status_t faulty_send(wire_t *wire, int link, const net_frame_t *frame,
+                                 const void *payload, bool is_lent) {
+  net_frame_t sent = *frame;
+  bool hits = ++calls == 3;
+  if (fault == FAULT_SENDS_NOTHING_BAD && frame->kind == ENDS_BAD_KIND) return COLL_OK;
+  if (fault == FAULT_LOSES_A_FRAME && hits) return COLL_OK;
+  if (fault == FAULT_REPEATS_A_FRAME && hits) {
+    COLL_TRY(real->send(wire, link, frame, payload, is_lent));
+  }
+  if (fault == FAULT_CHANGES_A_FRAME && hits) sent.channel ^= 1;
+  if (fault == FAULT_CHANGES_A_BYTE && frame->bytes > 0) ((char *)(uintptr_t)payload)[0] ^= 1;
+  return real->send(wire, link, &sent, payload, is_lent);
+}
+
+/* The end of rank 0 only, to which nothing is sent where the other goes. */
+static coll_status_t faulty_progress(wire_t *wire, int link) {
+  if (fault == FAULT_IS_DEAF && wire->rank == 0) return COLL_OK;
+  if (fault == FAULT_GOES_ON) COLL_TRY(real->progress(wire, link));
+  return real->progress(wire, link);
+}
+
+static bool faulty_is_unsent(const wire_t *wire, int link) {
+  if (fault == FAULT_IS_ALL_SENT) return false;
+  return fault == FAULT_IS_UNSENT || real->is_unsent(wire, link);
+}
+
+/* The socket is no longer in the epoll set. */
+static bool faulty_arm(wire_t *wire) {
+  int fd = socket_wire_fd(wire, 1 - wire->rank);
+  if (fault == FAULT_SLEEPS_ON) (void)epoll_ctl(wire->descriptor, EPOLL_CTL_DEL, fd, NULL);
+  return real->arm(wire);
+}
+
+static void faulty_disconnect(wire_t *wire, int link) {
+  if (fault != FAULT_KEEPS_A_LINK) real->disconnect(wire, link);
+}
+
+static coll_status_t faulty_leave_place(wire_t *wire, int link, const char *place) {
+  return fault == FAULT_KEEPS_A_PLACE ? COLL_OK : real->leave_place(wire, link, place);
+}
+
+static coll_status_t faulty_hear(wire_t *wire, int link, const void *note, size_t bytes) {
+  return fault == FAULT_LOSES_A_NOTE ? COLL_OK : real->hear(wire, link, note, bytes);
+}
+
+static coll_status_t faulty_advance(wire_t *wire, transport_fetch_t *fetch, bool *done) {
+  COLL_TRY(real->advance(wire, fetch, done));
+  if (fault == FAULT_FETCHES_LESS) *done = true;
+  return COLL_OK;
+}
+
+static void faulty_stop(wire_t *wire, transport_fetch_t *fetch) {
+  if (fault != FAULT_FETCHES_ON) real->stop(wire, fetch);
+}
+
+static void decorate(wire_t *wire) {
+  real = wire->ops;
+  faulty = *real;
+  faulty.send = faulty_send;
+  faulty.progress = faulty_progress;
+  faulty.is_unsent = faulty_is_unsent;
+  faulty.disconnect = faulty_disconnect;
+  if (real->leave_place != NULL) faulty.leave_place = faulty_leave_place;
+  if (real->leave_place != NULL) faulty.arm = faulty_arm;
+  if (real->hear != NULL) faulty.hear = faulty_hear;
+  if (real->expose != NULL) faulty.advance = faulty_advance;
+  if (real->expose != NULL) faulty.stop = faulty_stop;
+  wire->ops = &faulty;
+}
+
+static coll_status_t open_faulty_sockets(wire_t **wire) {
+  COLL_TRY(open_sockets(wire));
+  decorate(*wire);
+  return COLL_OK;
+}
+
+static coll_status_t open_faulty_packets(wire_t **wire) {
+  COLL_TRY(packet_wire_open(0, wire));
+  decorate(*wire);
+  return COLL_OK;
+}
+
+static const wire_fixture_t faulty_sockets = {
+    .open = open_faulty_sockets, .join = join_sockets, .bytes_max = NET_SLOT_BYTES};
+static const wire_fixture_t faulty_packets = {.open = open_faulty_packets,
+                                              .bytes_max = WIRE_SLOT_BYTES};
+
+typedef struct job {
+  const wire_fixture_t *fixture;
+  wire_case_t body;
+} job_t;
+
+static int run_case(int rank, int size, void *context) {
+  const job_t *job = context;
+  (void)rank, (void)size;
+  if (fault != FAULT_NONE) harness_may_leak(true);
+  int code = job->body(job->fixture);
+  if (fault != FAULT_NONE) harness_may_leak(false);
+  return code;
+}
+
+static bool passes(const wire_fixture_t *fixture, wire_case_t body, fault_t which) {
+  harness_result_t result;
+  job_t job = {fixture, body};
+  wire_limit_ns = wire_wake_ns =
+      UINT64_C(1000000000) * (which == FAULT_NONE ? 30 : 1); /* what is lost is missed */
+  fault = which;
+  calls = 0;
+  return harness_run_threads(1, 60000, run_case, &job, &result);
+}
+
+Test(wire_kit, detects_every_fault) {
+  static const struct {
+    const char *name;
+    const wire_fixture_t *fixture;
+    wire_case_t body;
+    fault_t fault;
+  } faults[] = {
+      {"a lost note", &faulty_packets, wire_case_connects, FAULT_LOSES_A_NOTE},
+      {"a lost frame of some size", &faulty_packets, wire_case_sizes, FAULT_LOSES_A_FRAME},
+      {"a changed byte", &faulty_sockets, wire_case_sizes, FAULT_CHANGES_A_BYTE},
+      {"a changed frame", &faulty_sockets, wire_case_sizes, FAULT_CHANGES_A_FRAME},
+      {"a lost frame", &faulty_sockets, wire_case_order, FAULT_LOSES_A_FRAME},
+      {"a repeated frame", &faulty_sockets, wire_case_order, FAULT_REPEATS_A_FRAME},
+      {"a full peer that is not seen", &faulty_sockets, wire_case_full, FAULT_IS_ALL_SENT},
+      {"a peer that is always full", &faulty_sockets, wire_case_full, FAULT_IS_UNSENT},
+      {"a receiver that sleeps on", &faulty_sockets, wire_case_wakes_receiver, FAULT_SLEEPS_ON},
+      {"a sender that sleeps on", &faulty_sockets, wire_case_wakes_sender, FAULT_SLEEPS_ON},
+      {"a link that is not closed", &faulty_sockets, wire_case_closes, FAULT_KEEPS_A_LINK},
+      {"a loss that is not seen", &faulty_sockets, wire_case_lost, FAULT_IS_DEAF},
+      {"a place that is kept", &faulty_sockets, wire_case_places, FAULT_KEEPS_A_PLACE},
+      {"payloads behind a placed one", &faulty_sockets, wire_case_places, FAULT_GOES_ON},
+      {"a bad frame that is not refused", &faulty_sockets, wire_case_refuses,
+       FAULT_SENDS_NOTHING_BAD},
+      {"a fetch of less", &faulty_packets, wire_case_fetches, FAULT_FETCHES_LESS},
+      {"a fetch that goes on", &faulty_packets, wire_case_fetches, FAULT_FETCHES_ON},
+  };
+  for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
+    cr_assert(passes(faults[i].fixture, faults[i].body, FAULT_NONE), "fails without %s",
+              faults[i].name);
+    cr_assert_not(passes(faults[i].fixture, faults[i].body, faults[i].fault), "%s is not detected",
+                  faults[i].name);
+  }
+}
