@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/inline.h"
+#include "engine/drain.h"
 #include "engine/lane.h"
 
 /* Elements of a block per pass, and the grain of chunk boundaries. */
@@ -68,12 +69,14 @@ static bool lends(const engine_bound_t *bound) {
 }
 
 /* Whether the call has none of what engine_run_restart does not handle: several lanes, several
- * passes, peers' user buffers, uneven blocks, large messages, memory that is lent. */
+ * passes, peers' user buffers, uneven blocks, large messages, memory that is lent, messages whose
+ * sending a call waits for. */
 static bool is_restartable(const engine_run_t *run) {
   const plan_t *plan = run->bound.plan;
   return plan->lanes == 1 && !plan_reach_exchanges(plan->reach) &&
          run->pass.count == run->call->count && !engine_call_is_uneven(run->call) &&
-         !engine_call_may_be_large(run->call, plan) && !lends(&run->bound);
+         !engine_call_may_be_large(run->call, plan) && !lends(&run->bound) &&
+         !engine_drain_is_needed(run);
 }
 
 static coll_status_t enter_pass(engine_run_t *run) {
@@ -160,10 +163,22 @@ static coll_status_t sweep(engine_run_t *run, bool *moved, bool *pass_done) {
   return COLL_OK;
 }
 
+/* A shorter last pass, which is bound anew, may have no messages to some peers of the passes
+ * before, so what these were sent is waited for before. */
+static bool awaits_drain(const engine_run_t *run) {
+  size_t left = run->call->count - run->pass.first - run->pass.count;
+  bool is_shorter = left > 0 && left < run->pass.count && !engine_call_is_uneven(run->call);
+  return is_shorter && !engine_drain_is_over(run);
+}
+
 static coll_status_t advance(engine_run_t *run, bool *moved, bool *done) {
   for (;;) {
     bool pass_done, swept = false;
     COLL_TRY(sweep(run, &swept, &pass_done));
+    if (pass_done && awaits_drain(run)) {
+      *moved = *moved || swept;
+      return COLL_OK;
+    }
     if (pass_done) engine_lane_count(run);
     if (pass_done && run->pass.first + run->pass.count >= run->call->count) {
       *moved = true;
@@ -271,9 +286,11 @@ static int32_t awaited_rank(const engine_run_t *run, const engine_action_t *acti
 
 void engine_run_waits_for(const engine_run_t *run, base_ranks_t *ranks) {
   const engine_bound_t *bound = &run->bound;
+  bool is_between_passes = true;
   for (int lane = 0; lane < bound->plan->lanes; lane++) {
     engine_cursor_t cursor = engine_cursor_of(run, lane);
     if (cursor.next == cursor.end) continue;
+    is_between_passes = false;
     const engine_action_t *action = cursor.next;
     if (action->peer.route == NULL) continue;
     if (action->multicast && !engine_action_waits(action)) { /* blocked until all peers have
@@ -283,4 +300,5 @@ void engine_run_waits_for(const engine_run_t *run, base_ranks_t *ranks) {
       base_ranks_add(ranks, awaited_rank(run, action));
     }
   }
+  if (is_between_passes) engine_drain_waits_for(run, ranks);
 }

@@ -382,6 +382,10 @@ static coll_status_t complete(run_task_t *task) {
   return COLL_OK;
 }
 
+static bool is_drained(const run_task_t *task) {
+  return !task->call->comm->local->delays || engine_drain_is_over(task->run);
+}
+
 coll_status_t run_task_advance(run_task_t *task, bool *moved) {
   *moved = false;
   if (task->state == RUN_TASK_EXCHANGING) COLL_TRY(advance_exchange(task, moved));
@@ -393,23 +397,28 @@ coll_status_t run_task_advance(run_task_t *task, bool *moved) {
     if (!task->ran) return COLL_OK;
   }
   if (task->addresses_due) COLL_TRY(take_remaining_addresses(task, moved));
-  return task->addresses_due ? COLL_OK : complete(task);
+  if (task->addresses_due || !is_drained(task)) return COLL_OK;
+  *moved = true;
+  return complete(task);
 }
 
 void run_task_waits_for(const run_task_t *task, base_ranks_t *ranks) {
   if (task->state == RUN_TASK_RUNNING && !task->ran) {
     engine_run_waits_for(task->run, ranks);
-  } else if (run_task_is_under_way(task)) {
+  } else if (run_task_is_exchanging(task)) {
     engine_exchange_waits_for(&task->exchange, ranks);
+  } else if (task->state == RUN_TASK_RUNNING) {
+    engine_drain_waits_for(task->run, ranks);
   }
 }
 
 bool run_task_progress(const run_task_t *task, uint64_t *progress, uint64_t *missing) {
   uint32_t within = 0;
   if (task->call->kind != RUN_COLLECTIVE) return false;
+  *missing = 0;
   if (task->state == RUN_TASK_RUNNING && !task->ran) {
     engine_run_standstill(task->run, &within, missing);
-  } else {
+  } else if (run_task_is_exchanging(task)) {
     *missing = engine_exchange_missing(&task->exchange);
   }
   *progress = (task->number + 1) << 32 | within;

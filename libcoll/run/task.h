@@ -4,6 +4,7 @@
 #ifndef RUN_TASK_H
 #define RUN_TASK_H
 
+#include "engine/drain.h"
 #include "engine/exchange.h"
 #include "engine/large.h"
 #include "engine/run.h"
@@ -74,6 +75,11 @@ bool run_task_may_start(const run_task_t *task);
  * progress. */
 coll_status_t run_task_start(run_task_t *task);
 coll_status_t run_task_advance(run_task_t *task, bool *moved);
+
+/* Whether it waits for the addresses of peers. */
+static inline bool run_task_is_exchanging(const run_task_t *task) {
+  return task->state == RUN_TASK_EXCHANGING || (task->ran && task->addresses_due);
+}
 
 static inline bool run_task_is_under_way(const run_task_t *task) {
   return task->state == RUN_TASK_EXCHANGING || task->state == RUN_TASK_RUNNING;

@@ -40,6 +40,11 @@ void transport_default_cancel(transport_t *t) {
   (void)t;
 }
 
+bool transport_default_drained(transport_port_t *port) {
+  (void)port;
+  return true;
+}
+
 coll_status_t transport_default_peek(transport_port_t *port, const void **data,
                                      transport_head_t *head, bool *done) {
   (void)data, (void)head, (void)done;
@@ -247,6 +252,7 @@ const transport_ops_t transport_unsupported = {
     .recv_post = transport_default_recv,
     .release = transport_default_release,
     .cancel = transport_default_cancel,
+    .drained = transport_default_drained,
     .peek = transport_default_peek,
     .take = transport_default_take,
     .mcast_send = transport_default_mcast_send,

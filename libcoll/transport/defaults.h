@@ -15,6 +15,7 @@ coll_status_t transport_default_recv(transport_port_t *port, void *data, size_t 
                                      transport_head_t *head, bool *done);
 void transport_default_release(transport_t *t);
 void transport_default_cancel(transport_t *t);
+bool transport_default_drained(transport_port_t *port);
 coll_status_t transport_default_peek(transport_port_t *port, const void **data,
                                      transport_head_t *head, bool *done);
 coll_status_t transport_default_take(transport_port_t *port);

@@ -221,6 +221,10 @@ typedef struct transport_ops {
   void (*release)(transport_t *t);
   void (*cancel)(transport_t *t);
 
+  /* Whether the system has accepted all messages that were sent by the port, or nothing more is
+   * sent to the peer: the rest would move only while this rank makes calls. [true] */
+  bool (*drained)(transport_port_t *port);
+
   /* Zero-copy receive. peek returns the oldest message from the peer in the transport's memory,
    * aligned for any element and unchanged until take; take releases it. Called only if
    * transport_t.peeks. [COLL_ERROR_UNSUPPORTED] */

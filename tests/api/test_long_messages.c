@@ -105,3 +105,125 @@ static int send_and_receive(party_rank_t *self) {
 Test(long_messages, of_two_threads) {
   PARTY_RUN(2, 30000, send_and_receive, NULL);
 }
+
+enum { AWAY_ELEMENTS = 3000000, SHORT_ELEMENTS = 65536 }; /* of a short message: 256 KiB */
+
+/* Rank 0 sends more than its peers' sockets hold, and makes no call before they have it. */
+static int leave_after_sending(party_rank_t *self) {
+  int32_t *data = malloc(2 * AWAY_ELEMENTS * sizeof *data), *all = data + AWAY_ELEMENTS;
+  PARTY_REQUIRE(data != NULL, "no memory");
+  for (size_t at = 0; at < AWAY_ELEMENTS; at++) data[at] = element_of(self->rank, 0, at);
+  if (self->rank == 0) PARTY_OK(coll_send(data, AWAY_ELEMENTS, COLL_INT32, 1, self->comm, NULL));
+  if (self->rank == 1) PARTY_OK(coll_recv(all, AWAY_ELEMENTS, COLL_INT32, 0, self->comm, NULL));
+  harness_barrier();
+  PARTY_OK(coll_broadcast(data, all, AWAY_ELEMENTS, COLL_INT32, 0, self->comm, NULL));
+  harness_barrier();
+  for (size_t at = 0; at < AWAY_ELEMENTS; at++) {
+    PARTY_REQUIRE(all[at] == element_of(0, 0, at), "element %zu is %d", at, (int)all[at]);
+  }
+  free(data);
+  return 0;
+}
+
+Test(long_messages, arrive_when_the_sender_makes_no_more_calls) {
+  for (int size = 2; size <= 3; size++) PARTY_RUN(size, 30000, leave_after_sending, NULL);
+}
+
+/* The last pass has an element of the first chunk only, and none for most peers. */
+static int leave_after_a_short_pass(party_rank_t *self) {
+  enum { COUNT = (1 << 20) + 1 };
+  int32_t *blocks = calloc((size_t)self->size * COUNT, sizeof *blocks);
+  int32_t *own = calloc(COUNT, sizeof *own);
+  PARTY_REQUIRE(blocks != NULL && own != NULL, "no memory");
+  for (int round = 0; round < 3; round++) {
+    for (size_t at = 0; self->rank == 0 && at < (size_t)self->size * COUNT; at++) {
+      blocks[at] = element_of((int)(at / COUNT), round, at % COUNT);
+    }
+    PARTY_OK(coll_scatter(blocks, own, COUNT, COLL_INT32, 0, self->comm, NULL));
+    harness_barrier();
+    for (size_t at = 0; at < COUNT; at++) {
+      PARTY_REQUIRE(own[at] == element_of(self->rank, round, at), "element %zu: %d", at,
+                    (int)own[at]);
+    }
+  }
+  free(blocks);
+  free(own);
+  return 0;
+}
+
+Test(long_messages, arrive_when_the_last_pass_is_short) {
+  for (int size = 2; size <= 4; size++) PARTY_RUN(size, 30000, leave_after_a_short_pass, NULL);
+}
+
+/* Rank 0's broadcast and send of 256 KiB return while the others make no calls. */
+static int send_to_absent(party_rank_t *self) {
+  int32_t *data = malloc(3 * SHORT_ELEMENTS * sizeof *data);
+  int32_t *all = data + SHORT_ELEMENTS, *got = all + SHORT_ELEMENTS;
+  PARTY_REQUIRE(data != NULL, "no memory");
+  for (size_t at = 0; at < SHORT_ELEMENTS; at++) data[at] = element_of(self->rank, 1, at);
+  if (self->rank != 0) harness_barrier();
+  PARTY_OK(coll_broadcast(data, all, SHORT_ELEMENTS, COLL_INT32, 0, self->comm, NULL));
+  if (self->rank == 0) PARTY_OK(coll_send(data, SHORT_ELEMENTS, COLL_INT32, 1, self->comm, NULL));
+  if (self->rank == 0) harness_barrier();
+  if (self->rank == 1) PARTY_OK(coll_recv(got, SHORT_ELEMENTS, COLL_INT32, 0, self->comm, NULL));
+  PARTY_OK(coll_barrier(self->comm, NULL));
+  for (size_t at = 0; at < SHORT_ELEMENTS; at++) {
+    PARTY_REQUIRE(all[at] == element_of(0, 1, at), "element %zu is %d", at, (int)all[at]);
+    PARTY_REQUIRE(self->rank != 1 || got[at] == all[at], "got %zu is %d", at, (int)got[at]);
+  }
+  free(data);
+  return 0;
+}
+
+/* Of ranks of one host, most broadcasts wait for the others. */
+Test(between_hosts, a_send_and_a_broadcast_of_256_kib_wait_for_nobody) {
+  for (int size = 2; size <= 3; size++) PARTY_RUN(size, 30000, send_to_absent, NULL);
+}
+
+static void *send_long(void *context) {
+  party_rank_t *self = context;
+  int32_t *data = calloc(AWAY_ELEMENTS, sizeof *data);
+  coll_status_t status = data == NULL
+                             ? COLL_ERROR_MEMORY
+                             : coll_send(data, AWAY_ELEMENTS, COLL_INT32, 1, self->comm, NULL);
+  if (status != COLL_OK) harness_fail("send: %s", coll_last_error(NULL));
+  free(data);
+  return status == COLL_OK ? NULL : self;
+}
+
+/* Rank 1 receives rank 0's long message only when rank 2 has had rank 0's answer. */
+static int answer_beside_a_long_send(party_rank_t *self, int32_t *all) {
+  int32_t word = 7;
+  pthread_t sender;
+  void *failed = NULL;
+  if (self->rank == 0) {
+    PARTY_REQUIRE(pthread_create(&sender, NULL, send_long, self) == 0, "no thread");
+    PARTY_OK(coll_recv(&word, 1, COLL_INT32, 2, self->comm, NULL));
+    PARTY_OK(coll_send(&word, 1, COLL_INT32, 2, self->comm, NULL));
+    pthread_join(sender, &failed);
+  }
+  if (self->rank == 2) {
+    PARTY_OK(coll_send(&word, 1, COLL_INT32, 0, self->comm, NULL));
+    PARTY_OK(coll_recv(&word, 1, COLL_INT32, 0, self->comm, NULL));
+    PARTY_OK(coll_send(&word, 1, COLL_INT32, 1, self->comm, NULL));
+  }
+  if (self->rank == 1) {
+    PARTY_OK(coll_recv(&word, 1, COLL_INT32, 2, self->comm, NULL));
+    PARTY_OK(coll_recv(all, AWAY_ELEMENTS, COLL_INT32, 0, self->comm, NULL));
+  }
+  return failed != NULL;
+}
+
+static int answer_many_times(party_rank_t *self) {
+  int32_t *all = malloc(AWAY_ELEMENTS * sizeof *all);
+  int failed = all == NULL;
+  for (int round = 0; round < 5 && !failed; round++) {
+    failed = answer_beside_a_long_send(self, all);
+  }
+  free(all);
+  return failed;
+}
+
+Test(long_messages, hold_up_no_other_call) {
+  PARTY_RUN(3, 30000, answer_many_times, NULL);
+}

@@ -107,6 +107,11 @@ static void faults_cancel(transport_t *t) {
   inner_of(t)->ops->cancel(inner_of(t));
 }
 
+static bool faults_drained(transport_port_t *outer) {
+  const port_t *port = port_at(outer);
+  return ops_of(port)->drained(port->inner);
+}
+
 static coll_status_t faults_peek(transport_port_t *outer, const void **data, transport_head_t *head,
                                  bool *done) {
   const port_t *port = port_at(outer);
@@ -362,6 +367,7 @@ static const transport_ops_t faults_ops = {
     .recv_post = faults_recv_post,
     .release = faults_release,
     .cancel = faults_cancel,
+    .drained = faults_drained,
     .peek = faults_peek,
     .take = faults_take,
     .mcast_send = faults_mcast_send,

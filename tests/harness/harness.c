@@ -250,13 +250,18 @@ int harness_fail(const char *format, ...) {
   return 1;
 }
 
-void harness_barrier(void) {
+void harness_barrier_polling(void (*poll)(void *context), void *context) {
   control_t *control = run;
   own_meetings++;
   atomic_fetch_add(&control->arrivals, 1);
   while (atomic_load(&control->arrivals) < own_meetings * (unsigned)control->size) {
+    if (poll != NULL) poll(context);
     sleep_ns(20000);
   }
+}
+
+void harness_barrier(void) {
+  harness_barrier_polling(NULL, NULL);
 }
 
 void harness_progress(void) {

@@ -84,6 +84,9 @@ int harness_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Blocks until every rank of the run has called it as often as this one. */
 void harness_barrier(void);
 
+/* The same, and calls `poll` again and again meanwhile. */
+void harness_barrier_polling(void (*poll)(void *context), void *context);
+
 /* Zeroed memory that all ranks of the run share, HARNESS_BOARD_BYTES of it. */
 void *harness_board(void);
 

@@ -41,7 +41,7 @@ static int run_case(int rank, int size, void *context) {
   int code = job->body(job->fixture, &end);
   if (code != 0) return code;
   if (end != NULL) {
-    harness_barrier(); /* everything sent is received before any rank leaves */
+    wire_barrier(end); /* everything sent is received before any rank leaves */
     end->ops->destroy(end);
   }
   return 0;

@@ -54,6 +54,7 @@ void transport_kit_with_death(const transport_fixture_t *fixture, int size, tran
 int transport_case_order(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_full(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_depth(const transport_fixture_t *fixture, transport_t **end);
+int transport_case_drained(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_sizes(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_loans(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_truncation(const transport_fixture_t *fixture, transport_t **end);
@@ -119,6 +120,9 @@ int transport_case_pending_out(const transport_fixture_t *fixture, transport_t *
   }                                                     \
   Test(suite, delivers_every_size) {                    \
     run(&(fixture), size, transport_case_sizes);        \
+  }                                                     \
+  Test(suite, drains) {                                 \
+    run(&(fixture), size, transport_case_drained);      \
   }                                                     \
   Test(suite, gives_memory_back) {                      \
     run(&(fixture), size, transport_case_loans);        \

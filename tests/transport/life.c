@@ -14,9 +14,9 @@ int transport_case_slots(const transport_fixture_t *fixture, transport_t **end) 
              ops->mcast_peek && ops->mcast_take && ops->signal && ops->wait && ops->signaled &&
              ops->address && ops->map && ops->scratch && ops->arm && ops->sleep && ops->disarm &&
              ops->yield_hint && ops->yield && ops->recorder && ops->publish && ops->pending_in &&
-             ops->pending_out && ops->pass_descriptor && ops->take_descriptor && ops->probe_get &&
-             ops->get && ops->fetch && ops->peer_state && ops->abort && ops->aborted &&
-             ops->destroy;
+             ops->drained && ops->pending_out && ops->pass_descriptor && ops->take_descriptor &&
+             ops->probe_get && ops->get && ops->fetch && ops->peer_state && ops->abort &&
+             ops->aborted && ops->destroy;
   WIRE_REQUIRE(all, "a slot of %s is NULL", ops->name);
   return 0;
 }

@@ -64,12 +64,12 @@ int transport_case_full(const transport_fixture_t *fixture, transport_t **end) {
       WIRE_REQUIRE(count >= TRANSPORT_DEPTH, "holds only %d messages", (int)count);
       *held = count;
     }
-    harness_barrier();
+    wire_barrier(t);
     if (t->rank == receiver) {
       for (uint64_t i = 0; i < *held; i++) WIRE_TRY(wire_expect(t, sender, channel, i, 100));
       WIRE_TRY(wire_expect_nothing(t, sender, channel));
     }
-    harness_barrier();
+    wire_barrier(t);
   }
   return 0;
 }
@@ -110,14 +110,63 @@ int transport_case_depth(const transport_fixture_t *fixture, transport_t **end) 
       if (t->rank == sender) WIRE_TRY(transfer_long(t, true, receiver, sent));
       sent++;
     }
-    harness_barrier();
+    wire_barrier(t);
     uint64_t left = round * round / 3 % TRANSPORT_DEPTH;
     while (sent - received > left) {
       if (t->rank == receiver) WIRE_TRY(transfer_long(t, false, sender, received));
       received++;
     }
-    harness_barrier();
+    wire_barrier(t);
   }
+  return 0;
+}
+
+/* Sends as many messages as there is room for, then makes no call but `drained`, and none once it
+ * was true: the receiver gets all of them. */
+static int send_and_drain(transport_t *t, int receiver, _Atomic uint64_t *sent) {
+  enum { ENOUGH = 1000 };
+  unsigned char *data = calloc(1, t->slot_bytes);
+  uint64_t count = 0, deadline = wire_deadline_ns();
+  bool done = true;
+  WIRE_REQUIRE(data != NULL, "out of memory");
+  while (done && count < ENOUGH) {
+    const transport_head_t head = {.call = wire_id(count), .bytes = t->slot_bytes};
+    done = false;
+    t->ops->send(t->ops->port(t, receiver, 0), data, &head, &done);
+    count += done;
+  }
+  free(data);
+  atomic_store(sent, count);
+  while (!t->ops->drained(t->ops->port(t, receiver, 0))) {
+    WIRE_REQUIRE(base_clock_now_ns() < deadline, "%d messages do not leave", (int)count);
+    wire_pause();
+  }
+  return 0;
+}
+
+static int receive_all(transport_t *t, int sender, uint64_t count) {
+  for (uint64_t received = 0, deadline = wire_deadline_ns(); received < count;) {
+    transport_head_t head;
+    bool done = false;
+    t->ops->recv(t->ops->port(t, sender, 0), NULL, 0, &head, &done);
+    WIRE_REQUIRE(done || base_clock_now_ns() < deadline, "message %d of %d does not come",
+                 (int)received, (int)count);
+    received += done;
+  }
+  return 0;
+}
+
+int transport_case_drained(const transport_fixture_t *fixture, transport_t **end) {
+  (void)fixture;
+  transport_t *t = *end;
+  _Atomic uint64_t *sent = harness_board();
+  int sender = 0, receiver = t->size - 1;
+  if (t->rank == sender) WIRE_TRY(send_and_drain(t, receiver, sent));
+  if (t->rank == receiver) {
+    while (atomic_load(sent) == 0) wire_pause();
+    WIRE_TRY(receive_all(t, sender, atomic_load(sent)));
+  }
+  harness_barrier();
   return 0;
 }
 
@@ -349,7 +398,7 @@ int transport_case_channels(const transport_fixture_t *fixture, transport_t **en
       WIRE_TRY(wire_expect(t, peer, c, number, 64));
     }
   }
-  harness_barrier();
+  wire_barrier(t);
   for (uint64_t i = 0; i < filled; i++) WIRE_TRY(wire_expect(t, peer, 0, i, 64));
   for (int c = 0; c < TRANSPORT_CHANNELS; c++) WIRE_TRY(wire_expect_nothing(t, peer, c));
   return 0;

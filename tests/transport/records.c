@@ -176,12 +176,12 @@ int transport_case_pending_in(const transport_fixture_t *fixture, transport_t **
   if (t->rank == receiver && t->size > 1) WIRE_TRY(expect_none_pending(t));
   for (int channel = 0; channel < TRANSPORT_CHANNELS; channel++) {
     for (int i = 0; i < (int)(sizeof sizes / sizeof sizes[0]); i++) {
-      harness_barrier();
+      wire_barrier(t);
       if (t->rank == sender) {
         WIRE_TRY(send_in_slots(t, receiver, channel, (uint64_t)i, sizes[i]));
         if (i == 1) WIRE_TRY(wire_signal(t, receiver, channel, 90));
       }
-      harness_barrier();
+      wire_barrier(t);
       for (int slot = 0; t->rank == receiver && slot < slots[i]; slot++) {
         transport_head_t head;
         bool done;

@@ -31,6 +31,16 @@ void wire_pause(void) {
   sched_yield();
 }
 
+/* Of any peer: what is stored for all of them moves. */
+static void drain(void *context) {
+  transport_t *t = context;
+  if (t->size > 1) (void)t->ops->drained(t->ops->port(t, (t->rank + 1) % t->size, 0));
+}
+
+void wire_barrier(transport_t *t) {
+  harness_barrier_polling(drain, t);
+}
+
 static unsigned char byte_of(uint64_t number, size_t index) {
   return (unsigned char)((number * 31 + index * 7 + (index >> 8)) ^ 0x5a);
 }

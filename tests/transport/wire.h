@@ -59,6 +59,9 @@ void wire_print(const char *what, uint64_t longest_ns);
 /* Deadline of one step of a case. */
 uint64_t wire_deadline_ns(void);
 
+/* harness_barrier, in which what this rank has sent goes on moving, as in a call. */
+void wire_barrier(transport_t *t);
+
 /* Yields between two polls, so that ranks on one core make progress. */
 void wire_pause(void);
 

@@ -80,6 +80,10 @@ static void mixed_cancel(transport_t *t) {
   if (m->local != NULL) m->local->ops->cancel(m->local);
 }
 
+static bool mixed_drained(transport_port_t *port) {
+  return ops_of(port)->drained(port);
+}
+
 static coll_status_t mixed_peek(transport_port_t *port, const void **data, transport_head_t *head,
                                 bool *done) {
   return ops_of(port)->peek(port, data, head, done);
@@ -251,6 +255,7 @@ static const transport_ops_t mixed_ops = {
     .recv_post = mixed_recv_post,
     .release = mixed_release,
     .cancel = mixed_cancel,
+    .drained = mixed_drained,
     .peek = mixed_peek,
     .take = mixed_take,
     .mcast_send = transport_default_mcast_send,

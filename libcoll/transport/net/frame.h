@@ -43,6 +43,10 @@ typedef struct net_frame {
   flight_call_t call; /* NET_RECORD: count is the sender's clock in ns */
 } net_frame_t;
 
+static inline bool net_frame_is_message_of(const net_frame_t *frame, int channel) {
+  return frame->kind == NET_MESSAGE && frame->channel == channel;
+}
+
 _Static_assert(sizeof(net_frame_t) == 40, "its layout is the same on all hosts");
 
 /* Longest message by sockets, where two ranks that exchange messages wait for each other after each

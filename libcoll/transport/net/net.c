@@ -108,6 +108,14 @@ static void net_cancel(transport_t *t) {
   unlock(end, COLL_OK);
 }
 
+static bool net_drained(transport_port_t *port) {
+  const net_fifo_t *fifo = net_fifo_of(port);
+  net_t *end = lock(port->transport);
+  bool drained = net_route_drain(fifo->peer, fifo->channel);
+  unlock(end, COLL_OK);
+  return drained;
+}
+
 static coll_status_t net_signal(transport_port_t *port, const flight_call_t *call, bool *done) {
   net_t *end = lock(port->transport);
   return unlock(end, net_fifo_signal(net_fifo_of(port), call, done));
@@ -353,6 +361,7 @@ const transport_ops_t net_ops = {
     .recv_post = net_recv_post,
     .release = net_release,
     .cancel = net_cancel,
+    .drained = net_drained,
     .peek = net_peek,
     .take = net_take,
     .mcast_send = transport_default_mcast_send,

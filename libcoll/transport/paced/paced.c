@@ -383,6 +383,7 @@ static const transport_ops_t paced_ops = {
     .recv_post = paced_recv,
     .release = transport_default_release,
     .cancel = transport_default_cancel,
+    .drained = transport_default_drained,
     .signal = paced_signal,
     .wait = paced_wait,
     .signaled = paced_signaled,

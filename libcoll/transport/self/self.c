@@ -170,6 +170,7 @@ static const transport_ops_t self_ops = {
     .recv_post = self_recv,
     .release = transport_default_release,
     .cancel = transport_default_cancel,
+    .drained = transport_default_drained,
     .peek = transport_default_peek,
     .take = transport_default_take,
     .mcast_send = transport_default_mcast_send,

@@ -275,6 +275,7 @@ static const transport_ops_t shm_ops = {
     .recv_post = shm_recv,
     .release = transport_default_release,
     .cancel = transport_default_cancel,
+    .drained = transport_default_drained,
     .peek = shm_peek,
     .take = shm_take,
     .mcast_send = shm_mcast_send,

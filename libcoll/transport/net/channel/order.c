@@ -99,7 +99,17 @@ void net_order_forget(net_peer_t *peer, int rail) {
 
 bool net_order_is_stored(const net_peer_t *peer) {
   bool is_waiting = peer->unacked != NULL && !net_pair_is_open(peer->pair);
-  return is_waiting || net_pair_is_stored(peer->pair);
+  return is_waiting || net_pair_holds(peer->pair, -1);
+}
+
+static bool is_awaiting(const net_peer_t *peer, int channel) {
+  const net_outgoing_t *each = net_pair_is_pending(peer->pair) ? peer->unacked : NULL;
+  while (each != NULL && !net_frame_is_message_of(&each->base.frame, channel)) each = each->next;
+  return each != NULL;
+}
+
+bool net_order_is_drained(const net_peer_t *peer, int channel) {
+  return !is_awaiting(peer, channel) && !net_pair_holds(peer->pair, channel);
 }
 
 /* ---- receiving ------------------------------------------------------------------------------*/

@@ -70,6 +70,12 @@ bool net_route_is_unsent(const net_peer_t *peer) {
   return net_pair_is_queued(pair);
 }
 
+bool net_route_drain(net_peer_t *peer, int channel) {
+  wire_t *sockets = peer->all->sockets;
+  sockets->ops->flush(sockets, -1);
+  return net_order_is_drained(peer, channel);
+}
+
 /* ---- receiving ------------------------------------------------------------------------------*/
 
 static coll_status_t progress(wire_t *wire, int rank) {

@@ -85,8 +85,10 @@ void net_order_forget(net_peer_t *peer, int rail);
 coll_status_t net_order_accept(net_peer_t *peer, const net_frame_t *frame, wire_message_t *payload,
                                bool is_posted);
 
-/* Whether something waits for a connection, or for a socket to accept it. */
+/* Whether something waits for a connection, or for a socket to accept it; and whether no message of
+ * a channel does. */
 bool net_order_is_stored(const net_peer_t *peer);
+bool net_order_is_drained(const net_peer_t *peer, int channel);
 
 /* Frees what this file has stored. */
 void net_order_free(net_peer_t *peer);

@@ -145,8 +145,8 @@ const net_rail_t *net_pair_choose_rail(const net_pair_t *pair, size_t bytes);
 /* Whether some rail accepts something. */
 bool net_pair_accepts(const net_pair_t *pair);
 
-/* Whether a socket has not accepted all that was to be sent. */
-bool net_pair_is_stored(const net_pair_t *pair);
+/* Whether a socket has not accepted all messages of the channel; channel -1: all frames. */
+bool net_pair_holds(const net_pair_t *pair, int channel);
 
 /* Whether the peer's host has not received all that the sockets have accepted, or one was reset,
  * which the next look at it shows. */

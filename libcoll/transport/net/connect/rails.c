@@ -54,12 +54,11 @@ bool net_pair_accepts(const net_pair_t *pair) {
   return i < pair->rail_count;
 }
 
-bool net_pair_is_stored(const net_pair_t *pair) {
-  int i = 0;
-  while (i < pair->rail_count && !socket_wire_is_stored(pair->all->sockets, pair->rails[i].link)) {
-    i++;
+bool net_pair_holds(const net_pair_t *pair, int channel) {
+  for (int i = 0; i < pair->rail_count; i++) {
+    if (socket_wire_holds(pair->all->sockets, pair->rails[i].link, channel)) return true;
   }
-  return i < pair->rail_count;
+  return false;
 }
 
 static bool is_queued(const net_rail_t *rail) {

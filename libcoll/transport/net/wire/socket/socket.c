@@ -363,8 +363,11 @@ bool socket_wire_is_mute(const wire_t *wire, int link) {
   return link_of(wire, link)->is_mute;
 }
 
-bool socket_wire_is_stored(const wire_t *wire, int link) {
-  return link_of(wire, link)->output != NULL;
+bool socket_wire_holds(const wire_t *wire, int link, int channel) {
+  const wire_outgoing_t *each = link_of(wire, link)->output;
+  if (channel < 0) return each != NULL;
+  while (each != NULL && !net_frame_is_message_of(&each->frame, channel)) each = each->behind;
+  return each != NULL;
 }
 
 size_t socket_wire_load(const wire_t *wire, int index) {
