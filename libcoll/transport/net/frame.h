@@ -8,8 +8,7 @@
  * calls: NET_P2P_MESSAGES) messages, at most NET_UNTAKEN_BYTES bytes, and NET_SIGNALS signals on a
  * channel that the receiver has not taken, so that what a receiver stores is bounded, and a full
  * FIFO does not hold up the others. Every frame carries the counts of what its sender has taken on
- * its channel. A sender also waits when its socket has not accepted what it has sent, so that this
- * does not grow in its memory.
+ * its channel.
  */
 #ifndef TRANSPORT_NET_FRAME_H
 #define TRANSPORT_NET_FRAME_H
@@ -51,15 +50,13 @@ _Static_assert(sizeof(net_frame_t) == 40, "its layout is the same on all hosts")
 
 /* Longest message by sockets, where two ranks that exchange messages wait for each other after each
  * of them; and by a wire, which has memory for many. */
-#define NET_SLOT_BYTES ((size_t)256 << 10)
+#define NET_SLOT_BYTES ((size_t)1 << 20)
 #define WIRE_SLOT_BYTES 65536
-/* A sender has no more on a channel that the receiver has not taken. */
-#define NET_UNTAKEN_BYTES ((size_t)8 << 20)
 /* A receiver tells what it has taken after so many bytes. */
-#define NET_UNTOLD_BYTES (2 * NET_SLOT_BYTES)
-/* A sender whose socket is behind sends no more than this on a channel: what ops.h and coll.h
- * promise, with what the receiver has taken and not told. */
-#define NET_BEHIND_BYTES (TRANSPORT_DEPTH * NET_SLOT_BYTES + NET_UNTOLD_BYTES)
+#define NET_UNTOLD_BYTES ((size_t)512 << 10)
+/* A sender has no more on a channel that the receiver has not taken, as far as it was told: what
+ * ops.h promises. */
+#define NET_UNTAKEN_BYTES (TRANSPORT_DEPTH * NET_SLOT_BYTES + NET_UNTOLD_BYTES)
 #define NET_MESSAGES 16
 #define NET_P2P_MESSAGES 128
 #define NET_SIGNALS 32

@@ -19,7 +19,7 @@ typedef struct net {
   char *scratch;    /* [NET_SCRATCH_BYTES]: this rank's own */
 } net_t;
 
-#define NET_SCRATCH_BYTES ((size_t)512 << 10)
+#define NET_SCRATCH_BYTES (2 * NET_SLOT_BYTES)
 
 /* Descriptors in the wait set that are no link's of the sockets. */
 #define NET_WAKEUP_EVENT UINT32_MAX

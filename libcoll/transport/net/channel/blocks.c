@@ -16,7 +16,8 @@ static const struct {
 } kinds[NET_BLOCK_KINDS] = {{512 + HEAD_BYTES, 256},
                             {8192 + HEAD_BYTES, 64},
                             {65536 + HEAD_BYTES, 32},
-                            {NET_SLOT_BYTES + HEAD_BYTES, 32}};
+                            {262144 + HEAD_BYTES, 32},
+                            {NET_SLOT_BYTES + HEAD_BYTES, 16}};
 
 typedef struct net_block {
   struct net_block *next;

@@ -80,7 +80,7 @@ struct net_peer {
   bool record_due;             /* this rank's recorder is to be sent when there is room */
 };
 
-enum { NET_BLOCK_KINDS = 4 };
+enum { NET_BLOCK_KINDS = 5 };
 
 struct net_channels {
   transport_t *transport;

@@ -64,19 +64,11 @@ static bool is_full(const net_fifo_t *fifo, size_t bytes) {
   return fifo->sent - fifo->acked >= fifo->limit || !has_room;
 }
 
-/* Whether the socket has to accept what was sent before. */
-static bool is_behind(const net_fifo_t *fifo, size_t bytes) {
-  return fifo->unacked_bytes + bytes > NET_BEHIND_BYTES && !fifo->peer->sends_by_wire &&
-         net_order_is_stored(fifo->peer);
-}
-
 coll_status_t net_fifo_send(net_fifo_t *fifo, const void *data, const transport_head_t *head,
                             bool is_lent, bool *done) {
-  if (is_full(fifo, head->bytes) || is_behind(fifo, head->bytes))
-    COLL_TRY(net_route_receive(fifo->peer));
-  bool full = is_full(fifo, head->bytes);
-  *done = !full && !is_behind(fifo, head->bytes);
-  if (!*done) return full ? want_room(fifo) : COLL_OK;
+  if (is_full(fifo, head->bytes)) COLL_TRY(net_route_receive(fifo->peer));
+  *done = !is_full(fifo, head->bytes);
+  if (!*done) return want_room(fifo);
   fifo->used = true;
   fifo->calls[fifo->sent % fifo->limit] = head->call;
   fifo->bytes[fifo->sent++ % fifo->limit] = (uint32_t)head->bytes;
