@@ -1,8 +1,10 @@
 /*
  * A group collects calls, or communicators to be made, in thread-local arrays. Its end launches
- * them (launch.h, create.h).
+ * them (launch.h, create.h). A group of few calls allocates nothing.
  */
+#include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "api/create.h"
@@ -12,6 +14,7 @@
 #include "api/submit.h"
 #include "base/alloc.h"
 #include "base/fork.h"
+#include "run/batch.h"
 
 typedef struct collector {
   coll_status_t status; /* first error of a call in the group */
@@ -24,9 +27,63 @@ typedef struct collector {
 _Thread_local int api_group_depth;
 static _Thread_local collector_t collector;
 
+/* The arrays of a group that has no more calls, and runs in no progress callback of another one. A
+ * thread keeps them. They are not thread-local themselves: of that a program that loads the library
+ * late has little. */
+typedef struct few {
+  run_call_t calls[RUN_FEW_CALLS];
+  coll_stream_t streams[RUN_FEW_CALLS];
+  bool is_used;
+} few_t;
+
+/* Written once. */
+static pthread_key_t few_key;
+static bool has_few_key;
+
+static void create_few_key(void) {
+  has_few_key = pthread_key_create(&few_key, free) == 0;
+}
+
+/* NULL: the thread has none. */
+static few_t *find_few(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, create_few_key);
+  return has_few_key ? pthread_getspecific(few_key) : NULL;
+}
+
+/* Allocates it at first. NULL: none, or it is used. */
+static few_t *take_few(void) {
+  few_t *few = find_few();
+  if (few == NULL && has_few_key) {
+    few = calloc(1, sizeof *few);
+    if (few != NULL && pthread_setspecific(few_key, few) != 0) {
+      free(few);
+      few = NULL;
+    }
+  }
+  if (few == NULL || few->is_used) return NULL;
+  few->is_used = true;
+  return few;
+}
+
+/* Whether the group uses the thread's, which it then no longer does. */
+static bool give_back_few(const api_group_t *group) {
+  few_t *few = group->calls != NULL ? find_few() : NULL;
+  bool is_few = few != NULL && group->calls == few->calls;
+  if (is_few) few->is_used = false;
+  return is_few;
+}
+
+static void free_arrays(api_group_t *group) {
+  if (give_back_few(group)) return;
+  free(group->calls);
+  free(group->streams);
+}
+
 /* In the thread that called fork. What its open group has collected is the parent's. */
 static void forget(void) {
   if (api_group_depth == 0) return;
+  (void)give_back_few(&collector.group);
   collector = (collector_t){.status = COLL_ERROR_INVALID, .maker = getppid()};
 }
 BASE_FORK_PART(NULL, forget);
@@ -39,12 +96,41 @@ static bool changes_stream(const api_group_t *group, const run_call_t *call, col
   return false;
 }
 
+static coll_status_t grow(collector_t *grown) {
+  api_group_t *group = &grown->group;
+  COLL_TRY(base_grow((void **)&group->calls, &grown->call_capacity, group->count + 1,
+                     sizeof *group->calls, "a group's calls"));
+  return base_grow((void **)&group->streams, &grown->stream_capacity, group->count + 1,
+                   sizeof *group->streams, "a group's streams");
+}
+
+/* From the arrays of few calls to arrays that grow. */
+static coll_status_t move_to_heap(void) {
+  collector_t moved = collector;
+  moved.group.calls = NULL;
+  moved.group.streams = NULL;
+  coll_status_t status = grow(&moved);
+  if (status != COLL_OK) {
+    free(moved.group.calls);
+    return status;
+  }
+  size_t count = collector.group.count;
+  memcpy(moved.group.calls, collector.group.calls, count * sizeof *moved.group.calls);
+  memcpy(moved.group.streams, collector.group.streams, count * sizeof *moved.group.streams);
+  (void)give_back_few(&collector.group);
+  collector = moved;
+  return COLL_OK;
+}
+
 static coll_status_t make_room(void) {
   api_group_t *group = &collector.group;
-  COLL_TRY(base_grow((void **)&group->calls, &collector.call_capacity, group->count + 1,
-                     sizeof *group->calls, "a group's calls"));
-  return base_grow((void **)&group->streams, &collector.stream_capacity, group->count + 1,
-                   sizeof *group->streams, "a group's streams");
+  few_t *few = group->calls == NULL ? take_few() : NULL;
+  if (few != NULL) {
+    group->calls = few->calls;
+    group->streams = few->streams;
+  }
+  if (group->calls == NULL || collector.call_capacity > 0) return grow(&collector);
+  return group->count < RUN_FEW_CALLS ? COLL_OK : move_to_heap();
 }
 
 static coll_status_t fail_mixed(void) {
@@ -115,8 +201,7 @@ static coll_status_t finish(collector_t *ended, coll_status_t status) {
     api_creations_discard(&ended->creations, status);
     status = run_group(&ended->group, status);
   }
-  free(ended->group.calls);
-  free(ended->group.streams);
+  free_arrays(&ended->group);
   return status;
 }
 

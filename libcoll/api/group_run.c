@@ -219,18 +219,13 @@ static void remove_replaced(api_group_t *group) {
 }
 
 static coll_status_t launch_here(api_group_t *group) {
-  run_batch_t batch;
   coll_status_t status = combine(group);
-  if (status == COLL_OK) {
-    remove_replaced(group);
-    status = run_batch_create(group->calls, group->count, &batch);
-  }
   if (status != COLL_OK) {
     drop_calls(group, status);
     return status;
   }
-  run_batch_order(&batch);
-  return run_batch_run(&batch, false);
+  remove_replaced(group);
+  return run_calls_run(group->calls, group->count);
 }
 
 /* ---- on GPUs --------------------------------------------------------------------------------*/

@@ -232,6 +232,16 @@ void run_batch_drop(run_batch_t *batch, coll_status_t status) {
   free_batch(batch);
 }
 
+/* tasks: memory for as many as there are calls. */
+static coll_status_t run_by(run_task_t tasks[], run_batch_t *batch, bool in_background) {
+  for (size_t i = 0; i < batch->call_count; i++) {
+    run_task_init(&tasks[i], &batch->calls[i]);
+    if (i > 0) run_task_link(&tasks[i - 1], &tasks[i]);
+  }
+  run_wait_t wait = {.in_background = in_background};
+  return run_and_close(batch, tasks, &wait);
+}
+
 coll_status_t run_batch_run(run_batch_t *batch, bool in_background) {
   run_task_t *tasks = NULL;
   coll_status_t status =
@@ -240,15 +250,32 @@ coll_status_t run_batch_run(run_batch_t *batch, bool in_background) {
     run_batch_drop(batch, status);
     return status;
   }
-  for (size_t i = 0; i < batch->call_count; i++) {
-    run_task_init(&tasks[i], &batch->calls[i]);
-    if (i > 0) run_task_link(&tasks[i - 1], &tasks[i]);
-  }
-  run_wait_t wait = {.in_background = in_background};
-  status = run_and_close(batch, tasks, &wait);
+  status = run_by(tasks, batch, in_background);
   free(tasks);
   free_batch(batch);
   return status;
+}
+
+static coll_status_t run_few(run_call_t calls[], size_t count) {
+  run_task_t tasks[RUN_FEW_CALLS];
+  comm_ticket_t tickets[RUN_FEW_CALLS];
+  run_batch_t batch = {.calls = calls, .call_count = count, .tickets = tickets};
+  run_batch_order(&batch);
+  coll_status_t status = run_by(tasks, &batch, false);
+  free_calls(calls, count);
+  return status;
+}
+
+coll_status_t run_calls_run(run_call_t calls[], size_t count) {
+  run_batch_t batch;
+  if (count <= RUN_FEW_CALLS) return run_few(calls, count);
+  coll_status_t status = run_batch_create(calls, count, &batch);
+  if (status != COLL_OK) {
+    run_calls_drop(calls, count, status);
+    return status;
+  }
+  run_batch_order(&batch);
+  return run_batch_run(&batch, false);
 }
 
 BASE_APART static coll_status_t wait_for_lock(run_task_t *task, const comm_ticket_t *ticket,

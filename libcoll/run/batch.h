@@ -47,6 +47,12 @@ coll_status_t run_batch_run(run_batch_t *batch, bool in_background);
 void run_batch_drop(run_batch_t *batch, coll_status_t status);
 void run_calls_drop(const run_call_t calls[], size_t count, coll_status_t status);
 
+/* Runs the calls of a group in the caller's thread: a batch, which allocates nothing for no more
+ * than RUN_FEW_CALLS. Takes over the memory that the calls own. COLL_ERROR_MEMORY: they are
+ * dropped. */
+#define RUN_FEW_CALLS 8
+coll_status_t run_calls_run(run_call_t calls[], size_t count);
+
 /* Runs one call: the same as a batch of one, but allocates nothing. */
 coll_status_t run_call_run(const run_call_t *call);
 

@@ -115,7 +115,7 @@ Test(scarce, memory_of_a_call) {
 }
 
 Test(scarce, memory_of_a_group) {
-  try_all(true, false, 5);
+  try_all(true, false, 3);
 }
 
 Test(scarce, memory_of_a_stream) {
