@@ -221,8 +221,8 @@ static void net_disarm(transport_t *t) {
 
 static transport_peer_state_t net_peer_state(transport_t *t, int rank) {
   net_t *end = lock(t);
-  const net_peer_t *peer = &end->channels.peers[rank];
-  (void)net_route_receive_all(&end->channels.peers[rank]);
+  net_peer_t *peer = &end->channels.peers[rank];
+  (void)net_route_receive_all(peer);
   net_pair_check(peer->pair);
   transport_peer_state_t state = peer->pair->state;
   unlock(end, COLL_OK);

@@ -27,10 +27,31 @@ bool net_arrival_is_frame(const net_peer_t *peer, const net_frame_t *frame) {
   }
 }
 
+/* ---- memory of payloads ---------------------------------------------------------------------*/
+
+static size_t message_bytes(size_t payload_bytes) {
+  return sizeof(wire_message_t) + payload_bytes;
+}
+
+static void release_message(wire_message_t *message, void *channels) {
+  net_block_put(channels, message, message_bytes(message->bytes));
+}
+
+static coll_status_t make_message(wire_t *wire, size_t bytes, wire_message_t **message) {
+  void *memory = net_block_get(wire->owner, message_bytes(bytes));
+  if (memory == NULL) {
+    return base_fail(COLL_ERROR_MEMORY, "no memory for a message of %zu bytes", bytes);
+  }
+  *message = wire_message_at(memory, bytes, release_message, wire->owner);
+  return COLL_OK;
+}
+
+/* ---- whose a frame is ------------------------------------------------------------------------*/
+
 /* Wires have no memory for payloads that are empty. */
 static coll_status_t accept_message(net_peer_t *peer, const net_frame_t *frame,
                                     wire_message_t *payload) {
-  if (payload == NULL) COLL_TRY(net_arrival_message(peer->all, 0, &payload));
+  if (payload == NULL) COLL_TRY(make_message(peer->all->sockets, 0, &payload));
   payload->call = frame->call;
   return net_fifo_accept(peer, frame, payload);
 }
@@ -53,34 +74,6 @@ coll_status_t net_arrival_accept(net_peer_t *peer, const net_frame_t *frame,
   }
   wire_message_release(payload);
   return status;
-}
-
-/* ---- memory of payloads ---------------------------------------------------------------------*/
-
-static size_t message_bytes(size_t payload_bytes) {
-  return sizeof(wire_message_t) + payload_bytes;
-}
-
-static void release_message(wire_message_t *message, void *channels) {
-  net_block_put(channels, message, message_bytes(message->bytes));
-}
-
-coll_status_t net_arrival_message(net_channels_t *channels, size_t bytes,
-                                  wire_message_t **message) {
-  void *memory = net_block_get(channels, message_bytes(bytes));
-  if (memory == NULL) {
-    return base_fail(COLL_ERROR_MEMORY, "no memory for a message of %zu bytes", bytes);
-  }
-  *message = wire_message_at(memory, bytes, release_message, channels);
-  return COLL_OK;
-}
-
-static coll_status_t make_message(wire_t *wire, size_t bytes, wire_message_t **message) {
-  return net_arrival_message(wire->owner, bytes, message);
-}
-
-static void note_fetched(wire_t *wire) {
-  net_note_arrival(wire->owner);
 }
 
 /* ---- the wire of sockets --------------------------------------------------------------------*/
@@ -154,6 +147,10 @@ const wire_owner_ops_t net_channels_of_sockets = {
 };
 
 /* ---- the other wire -------------------------------------------------------------------------*/
+
+static void note_fetched(wire_t *wire) {
+  net_note_arrival(wire->owner);
+}
 
 static void lose_peer(wire_t *wire, int rank, int error) {
   (void)error;

@@ -120,9 +120,6 @@ coll_status_t net_arrival_accept(net_peer_t *peer, const net_frame_t *frame,
 /* Whether a peer that is in order can send such a frame. */
 bool net_arrival_is_frame(const net_peer_t *peer, const net_frame_t *frame);
 
-/* Memory for a payload. COLL_ERROR_MEMORY. */
-coll_status_t net_arrival_message(net_channels_t *channels, size_t bytes, wire_message_t **message);
-
 /* ---- records.c -------------------------------------------------------------------------------*/
 
 /* A peer's recorder has arrived; clock_ns: of its sender. COLL_ERROR_MEMORY. */

@@ -64,7 +64,7 @@ typedef struct net_group {
   uint64_t deadline_ns;
   const transport_watch_t *watch; /* NULL: none */
   struct wire *wire;              /* of this rank; NULL: none */
-  const bool *has_wire;           /* [size]: the rank has the same; unused without one */
+  const bool *has_wire;           /* [size]: the rank has the same; NULL: all have */
   bool any_wire;                  /* some rank has one */
 } net_group_t;
 

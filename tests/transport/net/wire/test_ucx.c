@@ -35,8 +35,6 @@ static coll_status_t join(int rank, int size, void *board, transport_t **end) {
   net_name_t *names = board;
   net_listener_t listener;
   wire_t *wire = NULL;
-  bool has_wire[HARNESS_RANKS_MAX];
-  memset(has_wire, true, sizeof has_wire);
   COLL_TRY(ucx_wire_open(&wire));
   COLL_TRY(net_listen(&listener, "", &names[rank]));
   harness_barrier();
@@ -48,8 +46,7 @@ static coll_status_t join(int rank, int size, void *board, transport_t **end) {
                              .session = 4711,
                              .secret = &secret,
                              .deadline_ns = wire_deadline_ns(),
-                             .wire = wire,
-                             .has_wire = has_wire};
+                             .wire = wire};
   return transport_net_create(&listener, &group, end);
 }
 

@@ -21,9 +21,7 @@ static coll_status_t join(int rank, int size, void *board, transport_t **end) {
   net_name_t *names = board;
   net_listener_t listener;
   wire_t *wire;
-  bool has_wire[HARNESS_RANKS_MAX];
   uint64_t deadline_ns = wire_deadline_ns();
-  for (int peer = 0; peer < size; peer++) has_wire[peer] = true;
   COLL_TRY(net_listen(&listener, "", &names[rank]));
   COLL_TRY(verbs_wire_open(&wire));
   joined = wire;
@@ -36,8 +34,7 @@ static coll_status_t join(int rank, int size, void *board, transport_t **end) {
                              .session = 4711,
                              .secret = &secret,
                              .deadline_ns = deadline_ns,
-                             .wire = wire,
-                             .has_wire = has_wire};
+                             .wire = wire};
   return transport_net_create(&listener, &group, end);
 }
 
