@@ -10,7 +10,7 @@
 #include "transport/net/net.h"
 #include "transport/net/state.h"
 
-/* One rank's own wait set, with so many rails at most. */
+/* With so many connections to a peer at most. */
 static coll_status_t open_sockets(net_t *end, int rails) {
   struct epoll_event event = {.events = EPOLLIN, .data.u32 = NET_WAKEUP_EVENT};
   const transport_t *t = &end->transport;

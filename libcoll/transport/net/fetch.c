@@ -47,7 +47,7 @@ static coll_status_t begin(transport_port_t *port, const transport_exposure_t *e
     status = wire->ops->fetch(wire, net_fifo_of(port)->peer->rank, exposure, dst, bytes, fetch);
     if (status == COLL_OK) (*fetch)->port = port;
   } else {
-    base_fail(status, "rank %d: rank %d has sent a message that only a wire can fetch",
+    base_fail(status, "rank %d: rank %d has sent a message that only RDMA can fetch",
               port->transport->rank, net_fifo_of(port)->peer->rank);
   }
   return unlock(end, status);

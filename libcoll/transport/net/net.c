@@ -2,13 +2,10 @@
 #include "transport/net/net.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/deadline.h"
 #include "transport/defaults.h"

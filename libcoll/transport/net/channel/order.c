@@ -6,7 +6,6 @@
  * reset then discards. Acknowledgements come with every frame, and where the peer sends none, after
  * a while. Between ranks that do not recover, only what waits for the first connection is kept.
  */
-#include <limits.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"

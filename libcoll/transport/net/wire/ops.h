@@ -58,8 +58,8 @@ typedef struct wire_owner_ops {
   coll_status_t (*arrived)(wire_t *wire, int link, const net_frame_t *frame,
                            wire_message_t *message, bool is_placed);
 
-  /* The link can no longer be used; the owner disconnects it. error: errno; 0: the peer has closed
-   * it; EBADMSG: what has arrived cannot be understood, or not be stored. */
+  /* The link can no longer be used, as any call may find; the owner disconnects it. error: errno;
+   * 0: the peer has closed it; EBADMSG: what has arrived cannot be understood, or not be stored. */
   void (*lost)(wire_t *wire, int link, int error);
 
   /* ==== of those that connect by notes, else unused ===========================================*/
@@ -107,7 +107,8 @@ typedef struct wire_ops {
   coll_status_t (*send)(wire_t *wire, int link, const net_frame_t *frame, const void *payload,
                         bool is_lent);
 
-  /* Passes on what has arrived by the link, and where links share what they receive by, by any; of
+  /* Passes on what has arrived by the link (-1: by any, of wires that connect by notes), and where
+   * links share what they receive by, by any; of
    * wires with `leave_place` only until a payload is placed. Sends what was stored, of wires
    * without `flush`. Never blocks. Statuses: a failure of this rank, not of the link. */
   coll_status_t (*progress)(wire_t *wire, int link);
@@ -148,7 +149,8 @@ typedef struct wire_ops {
   /* ==== of those that are given connections, else NULL ========================================*/
 
   /* Sends a frame from the memory of the owner, now or later, and calls `unqueued` when it is done.
-   * For frames that another connection may have to carry. */
+   * For frames that another connection may have to carry. Between two calls the owner may move the
+   * payload. */
   void (*queue)(wire_t *wire, int link, wire_outgoing_t *outgoing);
 
   /* Sends what was stored, as far as possible; link -1: of all. */

@@ -38,7 +38,7 @@ typedef struct socket_link {
   char *place;             /* of its payload; NULL: not chosen yet, or it has none */
   wire_message_t *payload; /* whose memory that is; NULL: the owner's place */
   size_t payload_bytes;    /* that have arrived */
-  bool is_placed;          /* the last payload has arrived at a place of the owner */
+  bool has_placed;         /* progress has brought a payload to a place of the owner */
 } socket_link_t;
 
 struct socket_wire {
@@ -243,12 +243,12 @@ static coll_status_t accept_frame(socket_link_t *link) {
   if (link->frame_bytes < sizeof *frame || link->payload_bytes < frame->bytes) return COLL_OK;
   if (frame->bytes == 0) link->place = place_of(link);
   wire_message_t *payload = link->payload;
-  link->is_placed = link->place != NULL && payload == NULL;
+  bool is_placed = link->place != NULL && payload == NULL;
+  link->has_placed = link->has_placed || is_placed;
   link->payload = NULL;
   link->place = NULL;
   link->frame_bytes = link->payload_bytes = 0;
-  return owner_of(link)->arrived(&link->wire->base, index_of(link), frame, payload,
-                                 link->is_placed);
+  return owner_of(link)->arrived(&link->wire->base, index_of(link), frame, payload, is_placed);
 }
 
 static size_t copy_some(void *to, size_t have, size_t want, const char *from, size_t bytes) {
@@ -324,8 +324,8 @@ static coll_status_t receive_some(socket_link_t *link, bool *drained) {
 static coll_status_t socket_progress(wire_t *wire, int index) {
   socket_link_t *link = link_of(wire, index);
   bool drained = false;
-  link->is_placed = false;
-  while (link->fd >= 0 && !drained && !link->is_placed) {
+  link->has_placed = false;
+  while (link->fd >= 0 && !drained && !link->has_placed) {
     coll_status_t status = receive_some(link, &drained);
     if (status == COLL_OK) continue;
     wire->owner_ops->lost(wire, index, EBADMSG); /* what follows cannot be understood */
@@ -425,7 +425,7 @@ static coll_status_t allocate(socket_wire_t *wire, size_t links) {
   COLL_TRY(base_alloc(1, INPUT_BYTES, "received bytes", (void **)&wire->input));
   wire->base.descriptor = epoll_create1(EPOLL_CLOEXEC);
   if (wire->base.descriptor >= 0) return COLL_OK;
-  return base_fail_errno(COLL_ERROR_SYSTEM, "nothing to wait on for connections");
+  return base_fail_errno(COLL_ERROR_SYSTEM, "nothing to wait on for this rank's connections");
 }
 
 coll_status_t socket_wire_open(int links, wire_t **wire) {
