@@ -10,15 +10,16 @@
 #include "engine/lane.h"
 
 /* Elements of a block per pass, and the grain of chunk boundaries. */
-static size_t measure_pass(const engine_world_t *world, const plan_t *plan, size_t element_bytes,
-                           size_t *grain) {
+static size_t measure_pass(const engine_world_t *world, const plan_t *plan,
+                           const engine_call_t *call, size_t *grain) {
   const plan_load_t load = plan_load_of(plan);
-  return plan_pass_max(&world->room, &load, element_bytes, grain);
+  return plan_pass_of(&world->room, &load, call->element_bytes, call->count, grain);
 }
 
 bool engine_run_fits(const engine_world_t *world, const plan_t *plan, size_t element_bytes) {
+  const plan_load_t load = plan_load_of(plan);
   size_t grain;
-  return measure_pass(world, plan, element_bytes, &grain) > 0;
+  return plan_pass_max(&world->room, &load, element_bytes, &grain) > 0;
 }
 
 /* ---- a pass ---------------------------------------------------------------------------------*/
@@ -116,7 +117,7 @@ static bool is_bound_for(const engine_bound_t *bound, const plan_t *plan,
 BASE_COLD static coll_status_t bind_first(engine_run_t *run, const plan_t *plan,
                                           const plan_program_t *program) {
   engine_bound_t *bound = &run->bound;
-  bound->pass_max = measure_pass(run->world, plan, run->call->element_bytes, &run->pass.grain);
+  bound->pass_max = measure_pass(run->world, plan, run->call, &run->pass.grain);
   assert(bound->pass_max > 0);
   set_pass(run, 0);
   bound->calls = 0;

@@ -19,16 +19,20 @@ typedef struct plan_room {
 typedef struct plan_load {
   int32_t parts, message_chunks, scratch_chunks;
   bool multicast;
+  bool one_way; /* data moves from rank to rank in one direction: ranks work one behind another */
 } plan_load_t;
 
-static inline plan_load_t plan_load_of(const plan_t *plan) {
-  return (plan_load_t){plan->parts, plan->message_chunks, plan->scratch_chunks, plan->multicast};
-}
+plan_load_t plan_load_of(const plan_t *plan);
 
 /* The most elements of a block that one pass can carry: 0 where a chunk of one element does not
  * fit, SIZE_MAX where nothing limits it. *grain: chunks begin at multiples of this many elements: a
  * cache line, or 1 where a chunk is smaller. */
 size_t plan_pass_max(const plan_room_t *room, const plan_load_t *load, size_t element_bytes,
                      size_t *grain);
+
+/* The same of a call with blocks of `count` elements: one way, messages are sent in at least four
+ * parts, so that their receivers work meanwhile, but not in parts of less than 256 KiB. */
+size_t plan_pass_of(const plan_room_t *room, const plan_load_t *load, size_t element_bytes,
+                    size_t count, size_t *grain);
 
 #endif

@@ -39,8 +39,8 @@ bool tune_order_allows(tune_order_t order, plan_order_t stated) {
 
 /* The most bytes of a block that a pass carries; 0: the plan does not fit. */
 static uint64_t pass_bytes_max(const tune_profile_t *profile, const tune_call_t *call) {
-  size_t grain, bytes;
-  size_t max = plan_pass_max(&call->room, &profile->load, call->element_bytes, &grain);
+  size_t grain, bytes, count = call->bytes / call->element_bytes;
+  size_t max = plan_pass_of(&call->room, &profile->load, call->element_bytes, count, &grain);
   return __builtin_mul_overflow(max, call->element_bytes, &bytes) ? UINT64_MAX : bytes;
 }
 

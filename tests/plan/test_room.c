@@ -39,3 +39,21 @@ Test(room, is_zero_if_no_element_fits) {
   cr_expect_eq(
       most((plan_room_t){.slot_bytes = 7}, (plan_load_t){.parts = 1, .message_chunks = 1}, 8), 0);
 }
+
+static size_t of_call(plan_room_t room, plan_load_t load, size_t count) {
+  return plan_pass_of(&room, &load, 4, count, &grain);
+}
+
+Test(room, messages_one_way_are_sent_in_four_parts_of_256_kib_or_more) {
+  const plan_room_t room = {.slot_bytes = 1 << 20};
+  plan_load_t load = {.parts = 1, .message_chunks = 1, .one_way = true};
+  cr_expect_eq(of_call(room, load, 1000), 1 << 16);
+  cr_expect_eq(of_call(room, load, 1 << 18), 1 << 16);
+  cr_expect_eq(of_call(room, load, 1 << 19), 1 << 17);
+  cr_expect_eq(of_call(room, load, 1 << 24), 1 << 18);
+  load.parts = 2;
+  cr_expect_eq(of_call(room, load, 1 << 20), 1 << 18, "two halves, each in four parts");
+  load.one_way = false;
+  cr_expect_eq(of_call(room, load, 1 << 18), 2 << 18);
+  cr_expect_eq(of_call((plan_room_t){.slot_bytes = 4096}, load, 1 << 24), 2 << 10);
+}
