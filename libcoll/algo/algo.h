@@ -32,6 +32,9 @@ typedef struct algo {
   /* It is a ring, or several, in the orders of the layout's rings (topo/rings.h). */
   bool over_rings;
 
+  /* It treats hosts as one rank each, which gains something only between several hosts. */
+  bool between_hosts;
+
   /* Composed of one-dimensional algorithms (compose.h); outline and build are NULL. NULL: it is
    * one-dimensional. */
   const algo_composition_t *composition;
@@ -58,8 +61,8 @@ static inline bool algo_has_root(const algo_t *algo) {
 plan_order_t algo_order(const algo_t *algo, int size);
 
 /* Whether the algorithm is of use where the shape's ranks are. All work everywhere; but among ranks
- * of one host, composed ones only add steps; where no links are known, two-way ones; and without
- * rings of the layout, algorithms over rings are a ring. */
+ * of one host, composed ones and those between hosts only add steps; where no links are known,
+ * two-way ones; and without rings of the layout, algorithms over rings are a ring. */
 bool algo_suits(const algo_t *algo, const plan_shape_t *shape);
 
 /* *legal: its plans access no memory outside of a rank's mapping domain. Signals may go to all

@@ -65,6 +65,9 @@ extern const algo_t algo_allreduce_mapped_by_two, algo_allreduce_staged_by_two,
 /* inorder.c */
 extern const algo_t algo_reduce_inorder;
 
+/* leaders.c */
+extern const algo_t algo_allreduce_leaders;
+
 /* line.c */
 extern const algo_t algo_allreduce_line, algo_reduce_scatter_line, algo_allgather_line,
     algo_broadcast_line, algo_reduce_line;

@@ -24,6 +24,7 @@ static const algo_t *const algos[] = {
     &algo_allreduce_circulant,
     &algo_allreduce_swing,
     &algo_allreduce_double_tree,
+    &algo_allreduce_leaders,
     &algo_allreduce_line,
     &algo_allreduce_oneshot,
     &algo_allreduce_twophase_push,
@@ -188,6 +189,9 @@ bool algo_suits(const algo_t *algo, const plan_shape_t *shape) {
   const topo_layout_t *layout = shape->layout;
   if (algo->two_way && (layout == NULL || layout->fabric == NULL)) return false;
   if (algo->over_rings) return layout != NULL && layout->rings != NULL;
+  if (algo->between_hosts) {
+    return layout != NULL && layout->levels > 0 && layout->level[0].groups > 1;
+  }
   if (algo->composition == NULL) return true;
   if (layout == NULL) return false;
   return layout->dims > 1 || (layout->levels > 0 && layout->level[layout->levels - 1].groups > 1);

@@ -132,7 +132,7 @@ static void uneven_hosts(void) {
     for (int a = 1; a < size - 1; a++) {
       for (int b = 1; b < size - a; b++) {
         snprintf(text, sizeof text, "hosts:%d+%d+%d", a, b, size - a - b);
-        prove_text(text, size, "hierarchical hierarchical_pipelined blueconnect");
+        prove_text(text, size, "hierarchical hierarchical_pipelined blueconnect leaders");
       }
     }
   }
@@ -144,9 +144,9 @@ static void every_size(void) {
   char text[48];
   for (int size = 4; size <= RANKS_MAX; size++) {
     snprintf(text, sizeof text, "hosts:%d+%d", size / 3, size - size / 3);
-    prove_text(text, size, "hierarchical hierarchical_pipelined blueconnect");
+    prove_text(text, size, "hierarchical hierarchical_pipelined blueconnect leaders");
     snprintf(text, sizeof text, "hosts:%d+1+%d", size / 2, size - size / 2 - 1);
-    prove_text(text, size, "hierarchical hierarchical_pipelined");
+    prove_text(text, size, "hierarchical hierarchical_pipelined leaders");
   }
 }
 
@@ -161,7 +161,7 @@ static void dealt_hosts(void) {
     cr_assert_eq(topo_layout_add_level(layout, TOPO_HOST, host_of), COLL_OK);
     cr_assert_eq(topo_layout_set_domains(layout, host_of), COLL_OK);
     snprintf(text, sizeof text, "%d ranks dealt to %d hosts", size, hosts);
-    prove_layout(layout, text, "hierarchical hierarchical_pipelined blueconnect");
+    prove_layout(layout, text, "hierarchical hierarchical_pipelined blueconnect leaders");
     topo_layout_free(layout);
   }
 }
@@ -173,7 +173,8 @@ static void nested(void) {
     for (int numa = 2; numa <= 4; numa++) {
       for (int ranks = 1; ranks <= 4 && hosts * numa * ranks <= RANKS_MAX; ranks++) {
         snprintf(text, sizeof text, "hosts:%dx%d/numa:%d", hosts, numa * ranks, numa);
-        prove_text(text, hosts * numa * ranks, "hierarchical hierarchical_pipelined blueconnect");
+        prove_text(text, hosts * numa * ranks,
+                   "hierarchical hierarchical_pipelined blueconnect leaders");
       }
     }
   }

@@ -64,6 +64,7 @@ static const struct {
     {"hierarchical_pipelined", "hosts:16x16", 256},
     {"torus2d_multiport", "grid:16x16", 256},
     {"torus3d_multiport", "grid:4x8x8", 256},
+    {"leaders", "hosts:100+156", 256},
     {"hierarchical", "hosts:32x32", 1024},
     {"hierarchical", "hosts:32x32/numa:4", 1024},
     {"hierarchical", "hosts:341+342+341", 1024},
