@@ -1,18 +1,21 @@
 /* Owners of wires, and turns of both. */
 #include "transport/net/wire/ends.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
 
-static wire_end_t *end_of(const wire_t *wire) {
-  return wire->owner;
-}
-
 static void fail(wire_end_t *end, const char *what) {
   if (end->wrong == NULL) end->wrong = what;
+}
+
+static wire_end_t *end_of(const wire_t *wire, int link) {
+  wire_end_t *end = wire->owner;
+  while (end != NULL && end->link != link) end = end->next;
+  if (end != NULL) return end;
+  fail(wire->owner, "names a link that it does not have");
+  return wire->owner;
 }
 
 static net_frame_t frame_of(const wire_pair_t *pair, uint64_t number) {
@@ -42,11 +45,10 @@ static coll_status_t make_message(wire_t *wire, size_t bytes, wire_message_t **m
 }
 
 static coll_status_t tell(wire_t *wire, int link, const void *note, size_t bytes) {
-  wire_end_t *end = end_of(wire);
+  wire_end_t *end = end_of(wire, link);
   wire_note_t *made = malloc(sizeof *made + bytes), **last = &end->notes;
   if (made == NULL) return COLL_ERROR_MEMORY;
   if (bytes == 0 || bytes > WIRE_NOTE_BYTES) fail(end, "tells a note of no possible length");
-  if (link != end->link) fail(end, "tells something to another link");
   *made = (wire_note_t){.bytes = bytes};
   memcpy(made->data, note, bytes);
   while (*last != NULL) last = &(*last)->next;
@@ -55,33 +57,30 @@ static coll_status_t tell(wire_t *wire, int link, const void *note, size_t bytes
 }
 
 static coll_status_t ready(wire_t *wire, int link) {
-  wire_end_t *end = end_of(wire);
-  if (link != end->link || end->is_ready) fail(end, "is ready twice, or on another link");
+  wire_end_t *end = end_of(wire, link);
+  if (end->is_ready) fail(end, "is ready twice");
   end->is_ready = true;
   return COLL_OK;
 }
 
 static bool is_frame(wire_t *wire, int link, const net_frame_t *frame) {
-  return link == end_of(wire)->link && frame->kind == NET_MESSAGE;
+  return link == end_of(wire, link)->link && frame->kind == NET_MESSAGE;
 }
 
 static char *find_place(wire_t *wire, int link, const net_frame_t *frame) {
-  (void)link, (void)frame;
-  return end_of(wire)->place;
+  return frame->bytes > 0 ? end_of(wire, link)->place : NULL;
 }
 
 static bool expects_long(wire_t *wire, int link) {
-  (void)link;
-  return end_of(wire)->place != NULL;
+  return end_of(wire, link)->place != NULL;
 }
 
 /* What is wrong about a frame that has arrived; NULL: nothing. */
-static const char *check(const wire_end_t *end, int link, const net_frame_t *frame,
+static const char *check(const wire_end_t *end, const net_frame_t *frame,
                          const wire_message_t *message, bool is_placed) {
   const net_frame_t expected = frame_of(end->pair, end->arrived);
   const char *payload = is_placed ? end->place : message != NULL ? message->data : NULL;
   if (end->is_lost) return "passes on what came after the loss";
-  if (link != end->link) return "says that it came by another link";
   if (frame->number != expected.number) return "loses, repeats or reorders frames";
   if (memcmp(frame, &expected, sizeof expected) != 0) return "changes a frame";
   if (frame->bytes > 0 && payload == NULL) return "has no payload";
@@ -97,12 +96,11 @@ static void disconnect(wire_end_t *end) {
 
 static coll_status_t arrived(wire_t *wire, int link, const net_frame_t *frame,
                              wire_message_t *message, bool is_placed) {
-  wire_end_t *end = end_of(wire);
+  wire_end_t *end = end_of(wire, link);
   if (frame->kind == ENDS_BAD_KIND) {
-    end->error = EBADMSG;
     disconnect(end);
   } else {
-    const char *wrong = check(end, link, frame, message, is_placed);
+    const char *wrong = check(end, frame, message, is_placed);
     if (wrong != NULL) fail(end, wrong);
     end->arrived++;
     end->placed += is_placed;
@@ -111,26 +109,34 @@ static coll_status_t arrived(wire_t *wire, int link, const net_frame_t *frame,
   return COLL_OK;
 }
 
+typedef struct stored {
+  wire_outgoing_t base;
+  wire_end_t *end;
+  char copy[];
+} stored_t;
+
 static coll_status_t store(wire_t *wire, int link, const net_frame_t *frame, const void *payload,
                            bool is_lent, wire_outgoing_t **outgoing) {
-  wire_outgoing_t *made = malloc(sizeof *made + frame->bytes);
-  (void)link, (void)is_lent;
+  stored_t *made = malloc(sizeof *made + frame->bytes);
   if (made == NULL) return COLL_ERROR_MEMORY;
-  *made = (wire_outgoing_t){.payload = (char *)(made + 1), .frame = *frame};
-  if (frame->bytes > 0) memcpy(made->payload, payload, frame->bytes);
-  end_of(wire)->stored++;
-  *outgoing = made;
+  *made = (stored_t){.base.frame = *frame, .end = end_of(wire, link)};
+  made->base.payload = is_lent ? (char *)(uintptr_t)payload : made->copy;
+  if (!is_lent && frame->bytes > 0) memcpy(made->copy, payload, frame->bytes);
+  made->end->stored++;
+  *outgoing = &made->base;
   return COLL_OK;
 }
 
 static void unqueued(wire_t *wire, wire_outgoing_t *outgoing) {
-  end_of(wire)->stored--;
+  (void)wire;
+  ((stored_t *)(void *)outgoing)->end->stored--;
   free(outgoing);
 }
 
 static void flushed(wire_t *wire, int link) {
-  wire_end_t *end = end_of(wire);
-  if (link != end->link || end->stored > 0) fail(end, "says that all is sent, which is not");
+  wire_end_t *end = end_of(wire, link);
+  if (end->stored > 0) fail(end, "says that all is sent, which is not");
+  end->flushed++;
 }
 
 static void fetched(wire_t *wire) {
@@ -138,8 +144,8 @@ static void fetched(wire_t *wire) {
 }
 
 static void lost(wire_t *wire, int link, int error) {
-  wire_end_t *end = end_of(wire);
-  if (link != end->link || end->is_lost) fail(end, "loses a link twice, or another one");
+  wire_end_t *end = end_of(wire, link);
+  if (end->is_lost) fail(end, "loses a link twice");
   end->error = error;
   disconnect(end);
 }
@@ -189,18 +195,30 @@ int ends_serve_both(wire_pair_t *pair) {
   return ends_serve(&pair->ends[1]);
 }
 
+/* Memory that stays until the ends are closed. NULL: none. */
+static char *lend(wire_end_t *end, size_t bytes) {
+  wire_note_t *made = malloc(sizeof *made + bytes);
+  if (made == NULL) return NULL;
+  *made = (wire_note_t){.next = end->lent, .bytes = bytes};
+  end->lent = made;
+  return made->data;
+}
+
 int ends_send(wire_end_t *end) {
   wire_t *wire = end->wire;
   wire_pair_t *pair = end->pair;
   wire_outgoing_t *outgoing;
   const net_frame_t frame = frame_of(pair, end->sent);
-  wire_fill(pair->payload, end->sent, frame.bytes);
+  bool is_lent = end->sent % 4 == 1;
+  char *payload = is_lent ? lend(end, frame.bytes) : pair->payload;
+  WIRE_REQUIRE(payload != NULL, "no memory");
+  wire_fill(payload, end->sent, frame.bytes);
   coll_status_t status = COLL_OK;
   if (wire->ops->queue != NULL && end->sent % 2 == 0) {
-    status = store(wire, end->link, &frame, pair->payload, false, &outgoing);
+    status = store(wire, end->link, &frame, payload, is_lent, &outgoing);
     if (status == COLL_OK) wire->ops->queue(wire, end->link, outgoing);
   } else {
-    status = wire->ops->send(wire, end->link, &frame, pair->payload, false);
+    status = wire->ops->send(wire, end->link, &frame, payload, is_lent);
   }
   end->sent++;
   WIRE_REQUIRE(status == COLL_OK, "does not send: %s", base_last_error());
@@ -210,9 +228,11 @@ int ends_send(wire_end_t *end) {
 int ends_await(wire_end_t *end, uint64_t count) {
   uint64_t deadline_ns = wire_deadline_ns();
   while (end->arrived < count) {
+    uint64_t before = end->arrived;
     WIRE_REQUIRE(base_clock_now_ns() < deadline_ns, "only %d of %d frames arrive",
                  (int)end->arrived, (int)count);
     WIRE_TRY(ends_serve_both(end->pair));
+    if (end->arrived > before) deadline_ns = wire_deadline_ns();
     wire_pause();
   }
   return 0;
@@ -220,15 +240,27 @@ int ends_await(wire_end_t *end, uint64_t count) {
 
 /* ---- life -----------------------------------------------------------------------------------*/
 
-static int open_end(wire_pair_t *pair, int rank) {
-  wire_end_t *end = &pair->ends[rank];
-  *end = (wire_end_t){.pair = pair, .other = &pair->ends[1 - rank], .link = 1 - rank};
-  coll_status_t status = pair->fixture->open(&end->wire);
+/* Of ranks 0 and `rank`. */
+static int init(wire_pair_t *pair, const wire_fixture_t *fixture, ends_bytes_t bytes_of, int rank) {
+  *pair = (wire_pair_t){.fixture = fixture,
+                        .bytes_of = bytes_of,
+                        .payload = malloc(fixture->bytes_max),
+                        .place = calloc(1, fixture->bytes_max)};
+  for (int i = 0; i < 2; i++) {
+    pair->ends[i] =
+        (wire_end_t){.pair = pair, .other = &pair->ends[1 - i], .link = i == 0 ? rank : 0};
+  }
+  WIRE_REQUIRE(pair->payload != NULL && pair->place != NULL, "no memory");
+  return 0;
+}
+
+static int open_end(wire_end_t *end, int rank) {
+  coll_status_t status = end->pair->fixture->open(&end->wire);
   WIRE_REQUIRE(status == COLL_OK, "does not open: %s", base_last_error());
   end->wire->owner_ops = &owner_ops;
   end->wire->owner = end;
   end->wire->rank = rank;
-  end->wire->size = 2;
+  end->wire->size = 3;
   return 0;
 }
 
@@ -239,7 +271,7 @@ static int join(wire_pair_t *pair) {
     return 0;
   }
   for (int i = 0; i < 2; i++) {
-    coll_status_t status = wires[i]->ops->connect(wires[i], 1 - i);
+    coll_status_t status = wires[i]->ops->connect(wires[i], pair->ends[i].link);
     WIRE_REQUIRE(status == COLL_OK, "does not connect: %s", base_last_error());
   }
   uint64_t deadline_ns = wire_deadline_ns();
@@ -253,23 +285,45 @@ static int join(wire_pair_t *pair) {
 
 int ends_open(wire_pair_t *pair, const wire_fixture_t *fixture, ends_bytes_t bytes_of,
               bool is_joined) {
-  *pair = (wire_pair_t){
-      .fixture = fixture, .bytes_of = bytes_of, .payload = malloc(fixture->bytes_max)};
-  WIRE_REQUIRE(pair->payload != NULL, "no memory");
-  WIRE_TRY(open_end(pair, 0));
-  WIRE_TRY(open_end(pair, 1));
+  WIRE_TRY(init(pair, fixture, bytes_of, 1));
+  WIRE_TRY(open_end(&pair->ends[0], 0));
+  WIRE_TRY(open_end(&pair->ends[1], 1));
   return is_joined ? join(pair) : 0;
+}
+
+int ends_add(wire_pair_t *pair, const wire_pair_t *to) {
+  WIRE_TRY(init(pair, to->fixture, to->bytes_of, 2));
+  pair->ends[0].wire = to->ends[0].wire;
+  ((wire_end_t *)pair->ends[0].wire->owner)->next = &pair->ends[0];
+  WIRE_TRY(open_end(&pair->ends[1], 2));
+  return join(pair);
+}
+
+static void close_wire(const wire_end_t *end) {
+  wire_end_t *owner = end->wire->owner;
+  if (owner == end) {
+    end->wire->ops->destroy(end->wire);
+  } else {
+    end->wire->ops->disconnect(end->wire, end->link);
+    owner->next = NULL;
+  }
+}
+
+static void free_notes(wire_note_t *notes) {
+  while (notes != NULL) {
+    wire_note_t *first = notes;
+    notes = first->next;
+    free(first);
+  }
 }
 
 void ends_close(wire_pair_t *pair) {
   for (int i = 0; i < 2; i++) {
-    wire_end_t *end = &pair->ends[i];
-    if (end->wire != NULL) end->wire->ops->destroy(end->wire);
-    while (end->notes != NULL) {
-      wire_note_t *first = end->notes;
-      end->notes = first->next;
-      free(first);
-    }
+    const wire_end_t *end = &pair->ends[i];
+    if (end->wire != NULL) close_wire(end);
+    free_notes(end->notes);
+    free_notes(end->lent);
   }
   free(pair->payload);
+  free(pair->place);
 }

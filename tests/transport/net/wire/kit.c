@@ -32,8 +32,10 @@ static size_t longest(uint64_t number, size_t bytes_max) {
   return bytes_max;
 }
 
+/* None of the longest ones, of which many take long. */
 static size_t any_of(uint64_t number, size_t bytes_max) {
-  return (size_t)(number % 3 == 0 ? number * 7919 % bytes_max : number * 29 % 100);
+  (void)bytes_max;
+  return (size_t)(number % 3 == 0 ? number * 7919 % WIRE_SLOT_BYTES : number * 29 % 100);
 }
 
 /* ---- connecting -----------------------------------------------------------------------------*/
@@ -102,6 +104,32 @@ int wire_case_order(const wire_fixture_t *fixture) {
   return with_ends(fixture, any_of, send_many);
 }
 
+/* Frames of both pairs, whose numbers differ; then of one, as the link of the other is closed. */
+static int use_links(wire_pair_t *pair, wire_pair_t *beside) {
+  enum { FRAMES = 100, OFFSET = 4711 };
+  wire_end_t *const ends[] = {&pair->ends[0], &pair->ends[1], &beside->ends[0], &beside->ends[1]};
+  ends[2]->sent = ends[2]->arrived = ends[3]->sent = ends[3]->arrived = OFFSET;
+  for (int i = 0; i < FRAMES * 4; i++) WIRE_TRY(ends_send(ends[i % 4]));
+  for (int i = 0; i < 4; i++) WIRE_TRY(ends_await(ends[i], ends[i]->other->sent));
+  ends[0]->is_lost = true;
+  ends[0]->wire->ops->disconnect(ends[0]->wire, ends[0]->link);
+  for (int i = 2; i < 4; i++) WIRE_TRY(ends_send(ends[i]));
+  for (int i = 2; i < 4; i++) WIRE_TRY(ends_await(ends[i], ends[i]->other->sent));
+  return 0;
+}
+
+static int add_link(wire_pair_t *pair) {
+  wire_pair_t beside;
+  int failed = ends_add(&beside, pair);
+  if (!failed) failed = use_links(pair, &beside);
+  ends_close(&beside);
+  return failed;
+}
+
+int wire_case_links(const wire_fixture_t *fixture) {
+  return with_ends(fixture, any_of, add_link);
+}
+
 static bool is_unsent(const wire_end_t *end) {
   return end->wire->ops->is_unsent(end->wire, end->link);
 }
@@ -117,14 +145,17 @@ static int fill(wire_end_t *end) {
 
 static int fill_and_drain(wire_pair_t *pair) {
   wire_end_t *end = &pair->ends[0];
-  uint64_t deadline_ns = wire_deadline_ns();
   WIRE_TRY(fill(end));
+  uint64_t flushed = end->flushed;
   WIRE_TRY(ends_await(&pair->ends[1], end->sent));
+  uint64_t deadline_ns = wire_deadline_ns();
   while (is_unsent(end)) {
     WIRE_REQUIRE(base_clock_now_ns() < deadline_ns, "says that what has arrived is unsent");
     WIRE_TRY(ends_serve_both(pair));
   }
   WIRE_REQUIRE(end->stored == 0, "keeps %d frames that have arrived", (int)end->stored);
+  WIRE_REQUIRE(end->wire->ops->flush == NULL || end->flushed == flushed + 1,
+               "says %d times that all is sent", (int)(end->flushed - flushed));
   return 0;
 }
 
@@ -134,22 +165,39 @@ int wire_case_full(const wire_fixture_t *fixture) {
 
 /* ---- sleeping -------------------------------------------------------------------------------*/
 
-/* Sleeps as a rank does, while the other end makes progress. */
-static int sleep_once(wire_end_t *end) {
+/* Then nothing needs to end a sleep. */
+static bool have_all(const wire_end_t *end) {
+  return end->arrived == end->other->sent && end->other->arrived == end->sent;
+}
+
+/* Sleeps as a rank does that has armed its wire, while the other end makes progress. */
+static int sleep_armed(wire_end_t *end) {
   struct pollfd polled = {.fd = end->wire->descriptor, .events = POLLIN};
-  uint64_t arrived = end->arrived, deadline_ns = base_clock_now_ns() + wire_wake_ns;
-  bool is_armed = end->wire->ops->arm(end->wire) && end->arrived == arrived;
-  while (is_armed && poll(&polled, 1, 1) == 0) {
+  uint64_t deadline_ns = base_clock_now_ns() + wire_wake_ns;
+  while (!have_all(end) && poll(&polled, 1, 1) == 0) {
     WIRE_REQUIRE(base_clock_now_ns() < deadline_ns, "does not end a sleep");
     WIRE_TRY(ends_serve(end->other));
   }
   return ends_serve(end);
 }
 
+static int sleep_once(wire_end_t *end) {
+  uint64_t arrived = end->arrived;
+  bool is_armed = end->wire->ops->arm(end->wire) && end->arrived == arrived;
+  return is_armed ? sleep_armed(end) : ends_serve(end);
+}
+
+/* The frame is sent when the receiver is armed, so that arming cannot find it. */
 static int wake_receiver(wire_pair_t *pair) {
   wire_end_t *from = &pair->ends[0], *to = &pair->ends[1];
   for (uint64_t i = 1; i <= 20; i++) {
+    uint64_t deadline_ns = wire_deadline_ns();
+    while (!to->wire->ops->arm(to->wire)) {
+      WIRE_REQUIRE(base_clock_now_ns() < deadline_ns, "has something to do without an end");
+      WIRE_TRY(ends_serve_both(pair));
+    }
     WIRE_TRY(ends_send(from));
+    WIRE_TRY(sleep_armed(to));
     while (to->arrived < i) WIRE_TRY(sleep_once(to));
   }
   return 0;
@@ -180,34 +228,45 @@ int wire_case_wakes_sender(const wire_fixture_t *fixture) {
 
 /* ---- the end of a link ----------------------------------------------------------------------*/
 
+/* What is sent to a peer that is gone shows it. */
+static int expect_loss(wire_end_t *end) {
+  uint64_t deadline_ns = wire_deadline_ns();
+  WIRE_TRY(ends_send(end));
+  while (!end->is_lost) {
+    WIRE_REQUIRE(base_clock_now_ns() < deadline_ns, "does not lose a peer that is gone");
+    WIRE_TRY(ends_serve(end));
+    if (end->other->wire != NULL) WIRE_TRY(ends_serve(end->other));
+    wire_pause();
+  }
+  return 0;
+}
+
+/* What the other end still gets are whole frames, and this one gets nothing. Only a
+ * connection must show the other end that it is closed; owners of other wires tell each other. */
 static int close_unsent(wire_pair_t *pair) {
   wire_end_t *end = &pair->ends[0];
   WIRE_TRY(fill(end));
+  end->is_lost = true;
   end->wire->ops->disconnect(end->wire, end->link);
   WIRE_REQUIRE(end->stored == 0, "keeps %d frames of a link that is closed", (int)end->stored);
   WIRE_REQUIRE(!is_unsent(end), "says that something is unsent by a link that is closed");
-  return ends_serve(end);
+  if (pair->fixture->join != NULL) return expect_loss(end->other);
+  WIRE_TRY(ends_send(end->other));
+  for (int i = 0; i < 100; i++) WIRE_TRY(ends_serve_both(pair));
+  return 0;
 }
 
 int wire_case_closes(const wire_fixture_t *fixture) {
   return with_ends(fixture, longest, close_unsent);
 }
 
-/* What is sent to a peer that is gone shows it. */
 static int lose(wire_pair_t *pair) {
   wire_end_t *end = &pair->ends[0], *gone = &pair->ends[1];
-  uint64_t deadline_ns = wire_deadline_ns();
   WIRE_TRY(ends_send(end));
   WIRE_TRY(ends_await(gone, 1));
   gone->wire->ops->destroy(gone->wire);
   gone->wire = NULL;
-  WIRE_TRY(ends_send(end));
-  while (!end->is_lost) {
-    WIRE_REQUIRE(base_clock_now_ns() < deadline_ns, "does not lose a peer that is gone");
-    WIRE_TRY(ends_serve(end));
-    wire_pause();
-  }
-  return 0;
+  return expect_loss(end);
 }
 
 int wire_case_lost(const wire_fixture_t *fixture) {
@@ -224,9 +283,11 @@ static size_t two_short_ones(uint64_t number, size_t bytes_max) {
 
 /* A frame behind one that has a place stays in the socket until the next turn. A payload that has
  * arrived in part moves. */
-static int place_at(wire_pair_t *pair, char *place) {
+static int place_all(wire_pair_t *pair) {
   wire_end_t *from = &pair->ends[0], *to = &pair->ends[1];
   uint64_t deadline_ns = wire_deadline_ns();
+  char *place = pair->place;
+  if (to->wire->ops->leave_place == NULL) return 0;
   to->place = place;
   for (int i = 0; i < 3; i++) WIRE_TRY(ends_send(from));
   for (uint64_t i = 1; i <= 2; i++) {
@@ -250,20 +311,41 @@ static int place_at(wire_pair_t *pair, char *place) {
   return 0;
 }
 
-static int use_places(wire_pair_t *pair) {
-  if (pair->ends[0].wire->ops->leave_place == NULL) return 0;
-  char *place = calloc(1, pair->fixture->bytes_max);
-  int failed = place == NULL ? harness_fail("no memory") : place_at(pair, place);
-  free(place);
-  return failed;
-}
-
 int wire_case_places(const wire_fixture_t *fixture) {
-  return with_ends(fixture, two_short_ones, use_places);
+  return with_ends(fixture, two_short_ones, place_all);
 }
 
+static size_t with_empty_one(uint64_t number, size_t bytes_max) {
+  (void)bytes_max;
+  return number == 1 ? 0 : 4096;
+}
+
+/* When all have arrived, the read that ends the first payload also brings the empty frame, which
+ * has no place. */
+static int place_one(wire_pair_t *pair) {
+  wire_end_t *from = &pair->ends[0], *to = &pair->ends[1];
+  uint64_t deadline_ns = wire_deadline_ns();
+  if (to->wire->ops->leave_place == NULL) return 0;
+  to->place = pair->place;
+  for (int i = 0; i < 3; i++) WIRE_TRY(ends_send(from));
+  while (is_unsent(from) || to->arrived < 3) {
+    uint64_t placed = to->placed;
+    WIRE_REQUIRE(base_clock_now_ns() < deadline_ns, "payloads that have a place do not arrive");
+    WIRE_TRY(ends_serve(is_unsent(from) ? from : to));
+    WIRE_REQUIRE(to->placed <= placed + 1, "brings two payloads to their places in one turn");
+  }
+  WIRE_REQUIRE(to->placed == 2, "brings %d of 2 payloads to their places", (int)to->placed);
+  return 0;
+}
+
+int wire_case_places_one(const wire_fixture_t *fixture) {
+  return with_ends(fixture, with_empty_one, place_one);
+}
+
+/* A wire that connects by notes leaves it to the owner. */
 static int refuse(wire_pair_t *pair) {
   wire_end_t *from = &pair->ends[0], *to = &pair->ends[1];
+  int error = pair->fixture->join == NULL ? 0 : EBADMSG;
   uint64_t deadline_ns = wire_deadline_ns();
   const net_frame_t frame = {.kind = ENDS_BAD_KIND};
   WIRE_TRY(ends_send(from));
@@ -274,7 +356,7 @@ static int refuse(wire_pair_t *pair) {
     WIRE_REQUIRE(base_clock_now_ns() < deadline_ns, "accepts what the peer may not send");
     WIRE_TRY(ends_serve_both(pair));
   }
-  WIRE_REQUIRE(to->error == EBADMSG, "loses the link for another reason: %d", to->error);
+  WIRE_REQUIRE(to->error == error, "loses the link for another reason: %d", to->error);
   WIRE_TRY(ends_serve(to));
   WIRE_REQUIRE(to->arrived == 1, "passes on what follows");
   return 0;

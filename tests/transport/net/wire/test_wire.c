@@ -2,6 +2,7 @@
  * that its cases can fail. The fault is a decorator of the table. */
 #include <criterion/criterion.h>
 #include <netinet/in.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -12,18 +13,34 @@
 
 /* ---- sockets --------------------------------------------------------------------------------*/
 
+/* Accepts the caller at the other end of `fd`, not another process of the host. -1: it cannot. */
+static int accept_from(int listener, int fd) {
+  struct sockaddr_in own, peer;
+  socklen_t own_bytes = sizeof own, peer_bytes = sizeof peer;
+  if (getsockname(fd, (struct sockaddr *)&own, &own_bytes) != 0) return -1;
+  for (;;) {
+    int accepted = accept(listener, (struct sockaddr *)&peer, &peer_bytes);
+    if (accepted < 0 ||
+        (peer.sin_port == own.sin_port && peer.sin_addr.s_addr == own.sin_addr.s_addr)) {
+      return accepted;
+    }
+    close(accepted);
+  }
+}
+
 /* Two sockets that are connected over the loopback interface, and hold little. */
 static bool connect_pair(int fds[2]) {
   struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
   socklen_t length = sizeof at;
   int bytes = 16384, listener = socket(AF_INET, SOCK_STREAM, 0);
   fds[0] = socket(AF_INET, SOCK_STREAM, 0);
-  bool made = bind(listener, (struct sockaddr *)&at, sizeof at) == 0 && listen(listener, 1) == 0 &&
+  bool made = bind(listener, (struct sockaddr *)&at, sizeof at) == 0 && listen(listener, 8) == 0 &&
               getsockname(listener, (struct sockaddr *)&at, &length) == 0 &&
               connect(fds[0], (struct sockaddr *)&at, sizeof at) == 0;
-  fds[1] = made ? accept(listener, NULL, NULL) : -1;
+  fds[1] = made ? accept_from(listener, fds[0]) : -1;
+  if (fds[1] < 0) close(fds[0]);
   close(listener);
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; fds[1] >= 0 && i < 2; i++) {
     (void)setsockopt(fds[i], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
     (void)setsockopt(fds[i], SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
   }
@@ -31,13 +48,15 @@ static bool connect_pair(int fds[2]) {
 }
 
 static bool join_sockets(wire_t *const ends[2]) {
-  int fds[2];
-  return connect_pair(fds) && socket_wire_connect(ends[0], 1, fds[0]) &&
-         socket_wire_connect(ends[1], 0, fds[1]);
+  int fds[2], used = 0;
+  if (!connect_pair(fds)) return false;
+  while (used < 2 && socket_wire_connect(ends[used], ends[1 - used]->rank, fds[used])) used++;
+  for (int i = used; i < 2; i++) close(fds[i]);
+  return used == 2;
 }
 
 static coll_status_t open_sockets(wire_t **wire) {
-  return socket_wire_open(2, wire);
+  return socket_wire_open(3, wire);
 }
 
 static const wire_fixture_t sockets = {
@@ -63,6 +82,7 @@ typedef enum fault {
   FAULT_REPEATS_A_FRAME,
   FAULT_CHANGES_A_FRAME,
   FAULT_CHANGES_A_BYTE,
+  FAULT_MIXES_LINKS,
   FAULT_SENDS_NOTHING_BAD,
   FAULT_IS_ALL_SENT,
   FAULT_IS_UNSENT,
@@ -70,6 +90,7 @@ typedef enum fault {
   FAULT_GOES_ON,
   FAULT_SLEEPS_ON,
   FAULT_KEEPS_A_LINK,
+  FAULT_CLOSES_ALL,
   FAULT_KEEPS_A_PLACE,
   FAULT_LOSES_A_NOTE,
   FAULT_FETCHES_LESS,
@@ -79,7 +100,8 @@ typedef enum fault {
 static const wire_ops_t *real;
 static wire_ops_t faulty;
 static fault_t fault;
-static int calls; /* of the faulty slot; the third one fails */
+static int calls;    /* of the faulty slot; the third one fails */
+static bool is_kept; /* a link that was closed */
 
 static coll_status_t faulty_send(wire_t *wire, int link, const net_frame_t *frame,
                                  const void *payload, bool is_lent) {
@@ -90,6 +112,7 @@ static coll_status_t faulty_send(wire_t *wire, int link, const net_frame_t *fram
   if (fault == FAULT_REPEATS_A_FRAME && hits) {
     COLL_TRY(real->send(wire, link, frame, payload, is_lent));
   }
+  if (fault == FAULT_MIXES_LINKS && hits) link = 3 - link;
   if (fault == FAULT_CHANGES_A_FRAME && hits) sent.channel ^= 1;
   if (fault == FAULT_CHANGES_A_BYTE && frame->bytes > 0) ((char *)(uintptr_t)payload)[0] ^= 1;
   return real->send(wire, link, &sent, payload, is_lent);
@@ -103,19 +126,22 @@ static coll_status_t faulty_progress(wire_t *wire, int link) {
 }
 
 static bool faulty_is_unsent(const wire_t *wire, int link) {
-  if (fault == FAULT_IS_ALL_SENT) return false;
+  if (fault == FAULT_IS_ALL_SENT || is_kept) return false;
   return fault == FAULT_IS_UNSENT || real->is_unsent(wire, link);
 }
 
-/* The socket is no longer in the epoll set. */
+/* Passes on what there is, as it may; then the socket is no longer in the epoll set. */
 static bool faulty_arm(wire_t *wire) {
   int fd = socket_wire_fd(wire, 1 - wire->rank);
+  if (fault == FAULT_SLEEPS_ON) (void)real->progress(wire, 1 - wire->rank);
   if (fault == FAULT_SLEEPS_ON) (void)epoll_ctl(wire->descriptor, EPOLL_CTL_DEL, fd, NULL);
   return real->arm(wire);
 }
 
 static void faulty_disconnect(wire_t *wire, int link) {
-  if (fault != FAULT_KEEPS_A_LINK) real->disconnect(wire, link);
+  is_kept = fault == FAULT_KEEPS_A_LINK;
+  if (!is_kept) real->disconnect(wire, link);
+  if (fault == FAULT_CLOSES_ALL && link > 0) real->disconnect(wire, 3 - link);
 }
 
 static coll_status_t faulty_leave_place(wire_t *wire, int link, const char *place) {
@@ -182,46 +208,61 @@ static int run_case(int rank, int size, void *context) {
   return code;
 }
 
-static bool passes(const wire_fixture_t *fixture, wire_case_t body, fault_t which) {
-  harness_result_t result;
+static bool passes(const wire_fixture_t *fixture, wire_case_t body, fault_t which,
+                   harness_result_t *result) {
   job_t job = {fixture, body};
   wire_limit_ns = wire_wake_ns =
       UINT64_C(1000000000) * (which == FAULT_NONE ? 30 : 1); /* what is lost is missed */
   fault = which;
   calls = 0;
-  return harness_run_threads(1, 60000, run_case, &job, &result);
+  is_kept = false;
+  return harness_run_threads(1, 60000, run_case, &job, result);
 }
 
 Test(wire_kit, detects_every_fault) {
+  static const char reorders[] = "loses, repeats or reorders frames";
+  static const char goes_on[] = "passes on what came after the loss";
+  harness_result_t result;
   static const struct {
-    const char *name;
     const wire_fixture_t *fixture;
     wire_case_t body;
     fault_t fault;
+    const char *text; /* of the case's failure */
   } faults[] = {
-      {"a lost note", &faulty_packets, wire_case_connects, FAULT_LOSES_A_NOTE},
-      {"a lost frame of some size", &faulty_packets, wire_case_sizes, FAULT_LOSES_A_FRAME},
-      {"a changed byte", &faulty_sockets, wire_case_sizes, FAULT_CHANGES_A_BYTE},
-      {"a changed frame", &faulty_sockets, wire_case_sizes, FAULT_CHANGES_A_FRAME},
-      {"a lost frame", &faulty_sockets, wire_case_order, FAULT_LOSES_A_FRAME},
-      {"a repeated frame", &faulty_sockets, wire_case_order, FAULT_REPEATS_A_FRAME},
-      {"a full peer that is not seen", &faulty_sockets, wire_case_full, FAULT_IS_ALL_SENT},
-      {"a peer that is always full", &faulty_sockets, wire_case_full, FAULT_IS_UNSENT},
-      {"a receiver that sleeps on", &faulty_sockets, wire_case_wakes_receiver, FAULT_SLEEPS_ON},
-      {"a sender that sleeps on", &faulty_sockets, wire_case_wakes_sender, FAULT_SLEEPS_ON},
-      {"a link that is not closed", &faulty_sockets, wire_case_closes, FAULT_KEEPS_A_LINK},
-      {"a loss that is not seen", &faulty_sockets, wire_case_lost, FAULT_IS_DEAF},
-      {"a place that is kept", &faulty_sockets, wire_case_places, FAULT_KEEPS_A_PLACE},
-      {"payloads behind a placed one", &faulty_sockets, wire_case_places, FAULT_GOES_ON},
-      {"a bad frame that is not refused", &faulty_sockets, wire_case_refuses,
-       FAULT_SENDS_NOTHING_BAD},
-      {"a fetch of less", &faulty_packets, wire_case_fetches, FAULT_FETCHES_LESS},
-      {"a fetch that goes on", &faulty_packets, wire_case_fetches, FAULT_FETCHES_ON},
+      {&faulty_packets, wire_case_connects, FAULT_LOSES_A_NOTE,
+       "an end that begins alone does not connect"},
+      {&faulty_packets, wire_case_sizes, FAULT_LOSES_A_FRAME, "only 1 of 2 frames arrive"},
+      {&faulty_sockets, wire_case_sizes, FAULT_CHANGES_A_BYTE, "changes a payload"},
+      {&faulty_sockets, wire_case_sizes, FAULT_CHANGES_A_FRAME, "changes a frame"},
+      {&faulty_sockets, wire_case_order, FAULT_LOSES_A_FRAME, reorders},
+      {&faulty_sockets, wire_case_order, FAULT_REPEATS_A_FRAME, reorders},
+      {&faulty_packets, wire_case_links, FAULT_MIXES_LINKS, reorders},
+      {&faulty_sockets, wire_case_links, FAULT_CLOSES_ALL, "frames arrive"},
+      {&faulty_sockets, wire_case_full, FAULT_IS_ALL_SENT,
+       "says that all has reached a peer that receives nothing"},
+      {&faulty_sockets, wire_case_full, FAULT_IS_UNSENT, "says that what has arrived is unsent"},
+      {&faulty_sockets, wire_case_wakes_receiver, FAULT_SLEEPS_ON, "does not end a sleep"},
+      {&faulty_sockets, wire_case_wakes_sender, FAULT_SLEEPS_ON, "does not end a sleep"},
+      {&faulty_sockets, wire_case_closes, FAULT_KEEPS_A_LINK, "frames of a link that is closed"},
+      {&faulty_packets, wire_case_closes, FAULT_KEEPS_A_LINK, goes_on},
+      {&faulty_sockets, wire_case_lost, FAULT_IS_DEAF, "does not lose a peer that is gone"},
+      {&faulty_sockets, wire_case_places, FAULT_KEEPS_A_PLACE, "has no payload"},
+      {&faulty_sockets, wire_case_places, FAULT_GOES_ON,
+       "goes on after a payload that has a place"},
+      {&faulty_sockets, wire_case_places_one, FAULT_GOES_ON, "brings two payloads to their places"},
+      {&faulty_sockets, wire_case_refuses, FAULT_SENDS_NOTHING_BAD,
+       "accepts what the peer may not send"},
+      {&faulty_packets, wire_case_refuses, FAULT_KEEPS_A_LINK, goes_on},
+      {&faulty_packets, wire_case_fetches, FAULT_FETCHES_LESS, "fetches something else"},
+      {&faulty_packets, wire_case_fetches, FAULT_FETCHES_ON,
+       "writes to the memory of a fetch that was stopped"},
   };
   for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
-    cr_assert(passes(faults[i].fixture, faults[i].body, FAULT_NONE), "fails without %s",
-              faults[i].name);
-    cr_assert_not(passes(faults[i].fixture, faults[i].body, faults[i].fault), "%s is not detected",
-                  faults[i].name);
+    const char *text = faults[i].text;
+    cr_assert(passes(faults[i].fixture, faults[i].body, FAULT_NONE, &result),
+              "fault %zu: fails without it: %s", i, result.text);
+    cr_assert_not(passes(faults[i].fixture, faults[i].body, faults[i].fault, &result),
+                  "fault %zu is not detected: \"%s\"", i, text);
+    cr_assert(strstr(result.text, text) != NULL, "fault %zu: not \"%s\": %s", i, text, result.text);
   }
 }
