@@ -85,15 +85,24 @@ train 2 --out two.ckpt --pp 2 --layer-costs 0.5,4*1,4.5 && grep -q 'layers 4,0)'
   train 3 --out two.ckpt --pp 3 --layer-costs 5,4*1,5 && grep -q 'layers 0,4,0)' out
 ok "layers are cut by given costs"
 
+# cut_alike COSTS CUT: gpt schedule, plan and train make the partition CUT of COSTS. The plan is of
+# one schedule: which one is the fastest depends on the costs, and interleaved has twice the stages.
+cut_alike() {
+  "$gpt" schedule --pp 3 --layer-costs "$1" >out 2>err && [ "$(partition)" = "$2" ] &&
+    "$gpt" plan --layers 4 --heads 2 --width 32 --context 32 --ranks 3 --pp 3 --batch 12 \
+      --schedule gpipe --layer-costs "$1" >out 2>err && [ "$(partition)" = "$2" ] &&
+    train 3 --out two.ckpt --pp 3 --schedule gpipe --layer-costs "$1" &&
+    grep -qF "layers $2)" out
+}
+
+cut_alike 0.01,4*1,3 '2*2,0' && cut_alike 0.5,4*1,0.3 1,2,1
+ok "gpt train, plan and schedule cut alike by given costs"
+
 # What is measured is printed so that the other commands cut alike.
 train 3 --out two.ckpt --pp 3 --partition profile &&
   costs=$(sed -n 's/^measured in ms: --layer-costs //p' out) &&
   cut=$(sed -n 's/.*layers \([0-9*,]*\)).*/\1/p' out | head -n 1) && [ -n "$costs" ] &&
-  [ -n "$cut" ] && "$gpt" schedule --pp 3 --layer-costs "$costs" >out 2>err &&
-  [ "$(partition)" = "$cut" ] &&
-  "$gpt" plan --layers 4 --heads 2 --width 32 --context 32 --ranks 3 --pp 3 --batch 12 \
-    --layer-costs "$costs" >out 2>err && [ "$(partition)" = "$cut" ] &&
-  train 3 --out two.ckpt --pp 3 --layer-costs "$costs" && grep -qF "layers $cut)" out
+  [ -n "$cut" ] && cut_alike "$costs" "$cut"
 ok "gpt train, plan and schedule cut alike by measured costs"
 
 train 2 $moe --out two.ckpt --pp 2 --partition profile &&
