@@ -177,6 +177,7 @@ coll_status_t gpt_parallel_profile(const gpt_settings_t *settings,
   COLL_TRY(train_group_agree(all, status));
   COLL_TRY(train_group_broadcast_bytes(all, &times, sizeof times, 0));
   train_layer_times_list(config, &times, partition->costs);
+  gpt_layer_costs_round(partition->costs, partition->cost_count);
   if (all->rank > 0) return COLL_OK;
   printf("measured in ms: --layer-costs %s\n",
          gpt_layer_costs_text(partition->costs, partition->cost_count, text));

@@ -21,6 +21,14 @@ coll_status_t gpt_layer_costs_read(const char *text, double **costs, int *count)
                    text, GPT_LIST_MAX);
 }
 
+void gpt_layer_costs_round(double costs[], int count) {
+  for (int i = 0; i < count; i++) {
+    char digits[32];
+    snprintf(digits, sizeof digits, "%.3g", costs[i]);
+    costs[i] = strtod(digits, NULL);
+  }
+}
+
 const char *gpt_layer_costs_text(const double costs[], int count,
                                  char text[GPT_LAYER_COSTS_BYTES]) {
   size_t used = 0;

@@ -41,4 +41,7 @@ coll_status_t gpt_layer_costs_read(const char *text, double **costs, int *count)
 #define GPT_LAYER_COSTS_BYTES 512
 const char *gpt_layer_costs_text(const double costs[], int count, char text[GPT_LAYER_COSTS_BYTES]);
 
+/* To the digits of that text, so that the costs and their text are cut alike. */
+void gpt_layer_costs_round(double costs[], int count);
+
 #endif
