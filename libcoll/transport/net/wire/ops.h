@@ -70,7 +70,8 @@ typedef struct wire_owner_ops {
   /* `send` works from now on. */
   coll_status_t (*ready)(wire_t *wire, int link);
 
-  /* Some of what is fetched has come, so a sleeping rank looks again. */
+  /* Some of what is fetched has come, so a rank that sleeps, or has just called arm, looks again.
+   */
   void (*fetched)(wire_t *wire);
 
   /* ==== of those that are given connections, else unused ======================================*/

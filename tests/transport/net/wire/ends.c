@@ -139,8 +139,10 @@ static void flushed(wire_t *wire, int link) {
   end->flushed++;
 }
 
+/* By some link: the first end, which is the one that sleeps. */
 static void fetched(wire_t *wire) {
-  (void)wire;
+  wire_end_t *end = wire->owner;
+  end->fetched++;
 }
 
 static void lost(wire_t *wire, int link, int error) {

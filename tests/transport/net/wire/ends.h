@@ -28,7 +28,7 @@ typedef struct wire_end {
   int error;              /* that the wire has lost the link for */
   uint64_t sent, arrived; /* frames; each has its number */
   char *place;            /* of payloads that are not empty; NULL: in messages */
-  uint64_t placed, stored, flushed;
+  uint64_t placed, stored, flushed, fetched;
   const char *wrong; /* what the wire has done that it must not; NULL: nothing */
 } wire_end_t;
 

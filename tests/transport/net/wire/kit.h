@@ -19,6 +19,10 @@ typedef struct wire_fixture {
   bool (*join)(wire_t *const ends[2]);
 
   size_t bytes_max; /* of a payload */
+
+  /* The wire may never say that a peer is gone, which then only the socket of the pair shows. The
+   * case `lost` is skipped. */
+  bool keeps_gone_peers;
 } wire_fixture_t;
 
 /* A case opens and destroys its ends. Returns 0, or 1 after harness_fail. Skipped where the wire
