@@ -26,10 +26,13 @@ BASE_COLD static coll_status_t make_pair(const struct coll_comm *comm, bool send
                         .parts = 1,
                         .lanes = 1,
                         .message_chunks = 1};
+  transport_t *route = comm->world.routes[peer];
+  const transport_port_t *port = route->ops->port(route, peer, TRANSPORT_CHANNEL_P2P);
   /* A network takes megabytes before it blocks, shared memory a few slots. */
   made->call = (engine_call_t){.channel = TRANSPORT_CHANNEL_P2P,
                                .count_per_pair = true,
-                               .takes_turns = comm->world.routes[peer]->delays};
+                               .takes_turns = route->delays,
+                               .slot_bytes = port->transport->slot_bytes};
   *pair = made;
   return COLL_OK;
 }

@@ -32,6 +32,8 @@ typedef struct engine_call {
   int channel;         /* lane l of the plan runs over this channel + l */
   bool count_per_pair; /* counts are known only to pairs of ranks: every pair exchanges a message
                           with its count, even if it is 0 */
+  size_t slot_bytes;   /* the largest message between the two ranks of a send or receive; 0: that of
+                          the world's room */
   size_t pair_count;   /* then, where this rank's blocks are all of `count` elements: that; it is
                           added to id.count. Else 0 */
   bool takes_turns;    /* with other calls of its rank: engine_run_advance ends with a pass */

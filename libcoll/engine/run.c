@@ -13,7 +13,9 @@
 static size_t measure_pass(const engine_world_t *world, const plan_t *plan,
                            const engine_call_t *call, size_t *grain) {
   const plan_load_t load = plan_load_of(plan);
-  return plan_pass_of(&world->room, &load, call->element_bytes, call->count, grain);
+  plan_room_t room = world->room;
+  if (call->slot_bytes > 0) room.slot_bytes = call->slot_bytes;
+  return plan_pass_of(&room, &load, call->element_bytes, call->count, grain);
 }
 
 bool engine_run_fits(const engine_world_t *world, const plan_t *plan, size_t element_bytes) {
