@@ -127,3 +127,11 @@ coll_status_t engine_pull_reduce(const engine_run_t *run, const engine_action_t 
   }
   return confirm(run, action, status, done);
 }
+
+void engine_pull_waits_for(const engine_run_t *run, const engine_action_t *action,
+                           base_ranks_t *ranks) {
+  for (int i = action->dst_count; i < action->operand_count; i++) {
+    const engine_base_t *base = base_of(run, &action->operands[i]);
+    if (base->is_remote) base_ranks_add(ranks, base->rank);
+  }
+}

@@ -9,6 +9,7 @@
 #ifndef ENGINE_PULL_H
 #define ENGINE_PULL_H
 
+#include "base/ranks.h"
 #include "engine/compute.h"
 
 /* Allocates the buffer for operands that are not mapped, if the bound program has reductions that
@@ -29,5 +30,10 @@ bool engine_pull_is_here(transport_t *route, int peer);
 coll_status_t engine_pull_copy(const engine_run_t *run, const engine_action_t *action, bool *done);
 coll_status_t engine_pull_reduce(const engine_run_t *run, const engine_action_t *action,
                                  bool *done);
+
+/* Adds the ranks that such an action reads from: a read that is not done does not say which of them
+ * has exited. */
+void engine_pull_waits_for(const engine_run_t *run, const engine_action_t *action,
+                           base_ranks_t *ranks);
 
 #endif

@@ -296,7 +296,9 @@ void engine_run_waits_for(const engine_run_t *run, base_ranks_t *ranks) {
     is_between_passes = false;
     const engine_action_t *action = cursor.next;
     if (action->peer.route == NULL) continue;
-    if (action->multicast && !engine_action_waits(action)) { /* blocked until all peers have
+    if (action->kind == ENGINE_PULL_COPY || action->kind == ENGINE_PULL_REDUCE) {
+      engine_pull_waits_for(run, action, ranks);
+    } else if (action->multicast && !engine_action_waits(action)) { /* blocked until all peers have
                                                                 received an earlier message */
       base_ranks_add_all_but(ranks, run->world->rank);
     } else {
