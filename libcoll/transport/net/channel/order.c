@@ -107,8 +107,18 @@ static bool is_awaiting(const net_peer_t *peer, int channel) {
   return each != NULL;
 }
 
+/* Payload bytes of the channel that are kept. */
+static size_t kept_bytes(const net_peer_t *peer, int channel) {
+  size_t bytes = 0;
+  for (const net_outgoing_t *each = peer->unacked; each != NULL; each = each->next) {
+    if (net_frame_is_message_of(&each->base.frame, channel)) bytes += each->base.frame.bytes;
+  }
+  return bytes;
+}
+
 bool net_order_is_drained(const net_peer_t *peer, int channel) {
-  return !is_awaiting(peer, channel) && !net_pair_holds(peer->pair, channel);
+  return !is_awaiting(peer, channel) && !net_pair_holds(peer->pair, channel) &&
+         kept_bytes(peer, channel) <= NET_UNTOLD_BYTES;
 }
 
 /* ---- receiving ------------------------------------------------------------------------------*/

@@ -73,6 +73,7 @@ bool net_route_is_unsent(const net_peer_t *peer) {
 bool net_route_drain(net_peer_t *peer, int channel) {
   wire_t *sockets = peer->all->sockets;
   sockets->ops->flush(sockets, -1);
+  if (!net_order_is_drained(peer, channel)) (void)net_route_receive_all(peer);
   return net_order_is_drained(peer, channel);
 }
 
