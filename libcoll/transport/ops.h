@@ -221,10 +221,10 @@ typedef struct transport_ops {
   void (*release)(transport_t *t);
   void (*cancel)(transport_t *t);
 
-  /* Whether the system has accepted all messages that were sent by the port, and the peer has
-   * received all but 256 KiB of them, or nothing more is sent to the peer: what the system has not
-   * accepted would move only while this rank makes calls, and what may be sent again is copied when
-   * a call ends. [true] */
+  /* Whether no message that was sent by the port moves on only while this rank makes calls (the
+   * system or a device has all of them), and the peer has all but 256 KiB of what may be sent again,
+   * which is copied when a call ends; or nothing more is sent to the peer. Sends and receives
+   * meanwhile. [true] */
   bool (*drained)(transport_port_t *port);
 
   /* Zero-copy receive. peek returns the oldest message from the peer in the transport's memory,

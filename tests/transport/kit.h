@@ -55,6 +55,7 @@ int transport_case_order(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_full(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_depth(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_drained(const transport_fixture_t *fixture, transport_t **end);
+int transport_case_drained_both(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_sizes(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_loans(const transport_fixture_t *fixture, transport_t **end);
 int transport_case_truncation(const transport_fixture_t *fixture, transport_t **end);
@@ -123,6 +124,7 @@ int transport_case_pending_out(const transport_fixture_t *fixture, transport_t *
   }                                                     \
   Test(suite, drains) {                                 \
     run(&(fixture), size, transport_case_drained);      \
+    run(&(fixture), size, transport_case_drained_both); \
   }                                                     \
   Test(suite, gives_memory_back) {                      \
     run(&(fixture), size, transport_case_loans);        \

@@ -121,10 +121,10 @@ int transport_case_depth(const transport_fixture_t *fixture, transport_t **end) 
   return 0;
 }
 
-/* Sends as many messages as there is room for, then makes no call but `drained`, and none once it
- * was true: the receiver gets all of them. */
+/* Sends as many messages as there is always room for, then makes no call but `drained`, and none
+ * once it was true: the receiver gets all of them. */
 static int send_and_drain(transport_t *t, int receiver, _Atomic uint64_t *sent) {
-  enum { ENOUGH = 1000 };
+  enum { ENOUGH = TRANSPORT_DEPTH };
   unsigned char *data = calloc(1, t->slot_bytes);
   uint64_t count = 0, deadline = wire_deadline_ns();
   bool done = true;
@@ -156,16 +156,33 @@ static int receive_all(transport_t *t, int sender, uint64_t count) {
   return 0;
 }
 
+static int receive_what_was_sent(transport_t *t, int sender, const _Atomic uint64_t *sent) {
+  while (atomic_load(sent) == 0) wire_pause();
+  return receive_all(t, sender, atomic_load(sent));
+}
+
+/* A rank and its peer have filled the way to each other, and each only asks whether that is drained
+ * before it receives. */
+int transport_case_drained_both(const transport_fixture_t *fixture, transport_t **end) {
+  (void)fixture;
+  transport_t *t = *end;
+  _Atomic uint64_t *sent = harness_board();
+  int first = 0, last = t->size - 1;
+  if (t->rank == first) WIRE_TRY(send_and_drain(t, last, &sent[0]));
+  if (t->rank == last) WIRE_TRY(send_and_drain(t, first, &sent[1]));
+  if (t->rank == first) WIRE_TRY(receive_what_was_sent(t, last, &sent[1]));
+  if (t->rank == last) WIRE_TRY(receive_what_was_sent(t, first, &sent[0]));
+  harness_barrier();
+  return 0;
+}
+
 int transport_case_drained(const transport_fixture_t *fixture, transport_t **end) {
   (void)fixture;
   transport_t *t = *end;
   _Atomic uint64_t *sent = harness_board();
   int sender = 0, receiver = t->size - 1;
   if (t->rank == sender) WIRE_TRY(send_and_drain(t, receiver, sent));
-  if (t->rank == receiver) {
-    while (atomic_load(sent) == 0) wire_pause();
-    WIRE_TRY(receive_all(t, sender, atomic_load(sent)));
-  }
+  if (t->rank == receiver) WIRE_TRY(receive_what_was_sent(t, sender, sent));
   harness_barrier();
   return 0;
 }

@@ -143,7 +143,8 @@ static bool net_pending_in(transport_port_t *port, flight_call_t *call) {
   wire_message_t *message = NULL;
   net_fifo_t *fifo = net_fifo_of(port);
   net_t *end = lock(port->transport);
-  if (net_fifo_oldest(fifo, &message) == COLL_OK) (void)net_fifo_signaled(fifo, &signal);
+  /* both receive: of a message and the signal behind it, the message is not missed */
+  if (net_fifo_signaled(fifo, &signal) == COLL_OK) (void)net_fifo_oldest(fifo, &message);
   bool pending = message != NULL || signal != NULL;
   if (pending) *call = message != NULL ? message->call : *signal;
   unlock(end, COLL_OK);

@@ -101,24 +101,22 @@ bool net_order_is_stored(const net_peer_t *peer) {
   return is_waiting || net_pair_holds(peer->pair, -1);
 }
 
-static bool is_awaiting(const net_peer_t *peer, int channel) {
-  const net_outgoing_t *each = net_pair_is_pending(peer->pair) ? peer->unacked : NULL;
-  while (each != NULL && !net_frame_is_message_of(&each->base.frame, channel)) each = each->next;
-  return each != NULL;
-}
-
-/* Payload bytes of the channel that are kept. */
-static size_t kept_bytes(const net_peer_t *peer, int channel) {
-  size_t bytes = 0;
-  for (const net_outgoing_t *each = peer->unacked; each != NULL; each = each->next) {
-    if (net_frame_is_message_of(&each->base.frame, channel)) bytes += each->base.frame.bytes;
-  }
-  return bytes;
+/* Whether it waits for a connection: also one whose connection was reset, before the receiving end
+ * has found that. */
+static bool is_awaiting(const net_outgoing_t *kept) {
+  const net_pair_t *pair = kept->peer->pair;
+  return kept->rail < 0 || !net_rail_accepts(&pair->rails[kept->rail]);
 }
 
 bool net_order_is_drained(const net_peer_t *peer, int channel) {
-  return !is_awaiting(peer, channel) && !net_pair_holds(peer->pair, channel) &&
-         kept_bytes(peer, channel) <= NET_UNTOLD_BYTES;
+  const net_outgoing_t *each = net_pair_is_within_reach(peer->pair) ? peer->unacked : NULL;
+  size_t kept_bytes = 0;
+  for (; each != NULL; each = each->next) {
+    if (channel >= 0 && !net_frame_is_message_of(&each->base.frame, channel)) continue;
+    if (is_awaiting(each)) return false;
+    kept_bytes += each->base.frame.bytes;
+  }
+  return !net_pair_holds(peer->pair, channel) && (channel < 0 || kept_bytes <= NET_UNTOLD_BYTES);
 }
 
 /* ---- receiving ------------------------------------------------------------------------------*/

@@ -70,13 +70,6 @@ bool net_route_is_unsent(const net_peer_t *peer) {
   return net_pair_is_queued(pair);
 }
 
-bool net_route_drain(net_peer_t *peer, int channel) {
-  wire_t *sockets = peer->all->sockets;
-  sockets->ops->flush(sockets, -1);
-  if (!net_order_is_drained(peer, channel)) (void)net_route_receive_all(peer);
-  return net_order_is_drained(peer, channel);
-}
-
 /* ---- receiving ------------------------------------------------------------------------------*/
 
 static coll_status_t progress(wire_t *wire, int rank) {
@@ -107,6 +100,23 @@ coll_status_t net_route_receive_all(net_peer_t *peer) {
 coll_status_t net_route_receive(net_peer_t *peer) {
   if (!peer->comes_by_wire || !net_pair_is_open(peer->pair)) return net_route_receive_all(peer);
   return progress(peer->all->wire, peer->rank);
+}
+
+static bool is_drained(const net_peer_t *peer, int channel) {
+  wire_t *wire = peer->all->wire;
+  /* behind a NET_SWITCH that a socket holds, nothing counts as arrived */
+  if (!peer->sends_by_wire) return net_order_is_drained(peer, channel);
+  return net_order_is_drained(peer, -1) && !wire->ops->holds(wire, peer->rank, channel);
+}
+
+/* Receiving shows that a connection was reset, brings acknowledgements, and makes room at a peer
+ * that drains, too. */
+bool net_route_drain(net_peer_t *peer, int channel) {
+  wire_t *sockets = peer->all->sockets;
+  sockets->ops->flush(sockets, -1);
+  if (is_drained(peer, channel)) return true;
+  if (net_route_receive_all(peer) != COLL_OK) net_pair_give_up(peer->pair);
+  return is_drained(peer, channel);
 }
 
 void net_route_leave_place(net_peer_t *peer, const char *place) {

@@ -86,7 +86,7 @@ coll_status_t net_order_accept(net_peer_t *peer, const net_frame_t *frame, wire_
                                bool is_posted);
 
 /* Whether something waits for a connection, or for a socket to accept it; and whether no message of
- * a channel does. */
+ * a channel does, channel -1: no frame. */
 bool net_order_is_stored(const net_peer_t *peer);
 bool net_order_is_drained(const net_peer_t *peer, int channel);
 

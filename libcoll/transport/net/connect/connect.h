@@ -142,7 +142,8 @@ bool net_pair_connected(net_pair_t *pair, int rail, uint16_t made, int fd);
 /* The rail for a payload of so many bytes; NULL: none is connected and accepts something. */
 const net_rail_t *net_pair_choose_rail(const net_pair_t *pair, size_t bytes);
 
-/* Whether some rail accepts something. */
+/* Whether the rail, or some rail, is connected and accepts something. */
+bool net_rail_accepts(const net_rail_t *rail);
 bool net_pair_accepts(const net_pair_t *pair);
 
 /* Whether a socket has not accepted all messages of the channel; channel -1: all frames. */

@@ -20,7 +20,7 @@
 
 /* ---- sending --------------------------------------------------------------------------------*/
 
-static bool accepts(const net_rail_t *rail) {
+bool net_rail_accepts(const net_rail_t *rail) {
   return net_rail_fd(rail) >= 0 && !socket_wire_is_mute(rail->pair->all->sockets, rail->link);
 }
 
@@ -37,7 +37,7 @@ const net_rail_t *net_pair_choose_rail(const net_pair_t *pair, size_t bytes) {
   size_t least = SIZE_MAX;
   for (int i = 0; i < pair->rail_count; i++) {
     const net_rail_t *rail = &pair->rails[i];
-    if (!accepts(rail)) continue;
+    if (!net_rail_accepts(rail)) continue;
     if (bytes < SPREAD_BYTES || pair->open_count == 1) return rail;
     size_t load = is_distrusted(rail) ? SIZE_MAX : socket_wire_load(pair->all->sockets, rail->link);
     if (best == NULL || load < least) {
@@ -50,13 +50,14 @@ const net_rail_t *net_pair_choose_rail(const net_pair_t *pair, size_t bytes) {
 
 bool net_pair_accepts(const net_pair_t *pair) {
   int i = 0;
-  while (i < pair->rail_count && !accepts(&pair->rails[i])) i++;
+  while (i < pair->rail_count && !net_rail_accepts(&pair->rails[i])) i++;
   return i < pair->rail_count;
 }
 
 bool net_pair_holds(const net_pair_t *pair, int channel) {
+  wire_t *sockets = pair->all->sockets;
   for (int i = 0; i < pair->rail_count; i++) {
-    if (socket_wire_holds(pair->all->sockets, pair->rails[i].link, channel)) return true;
+    if (sockets->ops->holds(sockets, pair->rails[i].link, channel)) return true;
   }
   return false;
 }

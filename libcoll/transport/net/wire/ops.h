@@ -118,6 +118,10 @@ typedef struct wire_ops {
    * it has something to do now. */
   bool (*arm)(wire_t *wire);
 
+  /* Whether a message of the channel that was sent (channel -1: any frame) moves on only while this
+   * rank calls progress or flush. It may be true because of other frames. */
+  bool (*holds)(wire_t *wire, int link, int channel);
+
   /* Whether something that was sent has not yet reached the peer's host. */
   bool (*is_unsent)(const wire_t *wire, int link);
 

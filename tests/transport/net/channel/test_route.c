@@ -79,10 +79,15 @@ static coll_status_t join_failing(int rank, int size, void *board, transport_t *
   return join(rank, size, board, PACKET_WIRE_FAILS, -1, end);
 }
 
+static coll_status_t join_narrow(int rank, int size, void *board, transport_t **end) {
+  return join(rank, size, board, PACKET_WIRE_NARROW, -1, end);
+}
+
 static const transport_fixture_t all = FIXTURE(join_all, .has_threads = true);
 static const transport_fixture_t at_once = FIXTURE(join_at_once);
 static const transport_fixture_t failing = FIXTURE(join_failing);
 static const transport_fixture_t tree = FIXTURE(join_tree, .connects_late = true);
+static const transport_fixture_t narrow = FIXTURE(join_narrow);
 static const transport_fixture_t without_1 = FIXTURE(join_without_1);
 
 TRANSPORT_KIT_ANY(wire_threads, all, transport_kit_threads, 2)
@@ -140,6 +145,15 @@ Test(wire_switch, keeps_the_order_between_threads) {
 }
 Test(wire_switch, keeps_the_order_between_processes) {
   transport_kit_processes(&all, 4, case_switches);
+}
+
+static int case_drains(const transport_fixture_t *fixture, transport_t **end) {
+  WIRE_TRY(run_rounds(*end, ROUNDS));
+  return transport_case_drained_both(fixture, end);
+}
+
+Test(wire_switch, drains_what_the_wire_holds) {
+  transport_kit_processes(&narrow, 2, case_drains);
 }
 
 /* Rank 0 goes right after it has sent as much as the peers must store. They first see that it is

@@ -91,6 +91,13 @@ static bool reset_link(const net_t *end, int link) {
   return fd >= 0 && connect(fd, &none, sizeof none) == 0;
 }
 
+static void reset_all(transport_t *t) {
+  net_t *end = net_of(t);
+  pthread_mutex_lock(&end->lock);
+  for (int link = 0; link < end->sockets->size; link++) reset_link(end, link);
+  pthread_mutex_unlock(&end->lock);
+}
+
 typedef struct saboteur {
   net_t *end;
   pthread_t thread;
@@ -189,12 +196,9 @@ static int send_last(transport_t *t) {
 static int case_leaves(const transport_fixture_t *fixture, transport_t **end) {
   (void)fixture;
   transport_t *t = *end;
-  net_t *own = net_of(t);
   if (t->rank == 0) {
     WIRE_TRY(send_last(t));
-    pthread_mutex_lock(&own->lock);
-    for (int link = 0; link < own->sockets->size; link++) reset_link(own, link);
-    pthread_mutex_unlock(&own->lock);
+    reset_all(t);
     t->ops->destroy(t);
     *end = NULL;
     harness_barrier(); /* the runner's, for a rank that has left */
@@ -217,6 +221,19 @@ Test(recovery_one_rail, delivers_all_of_a_rank_that_leaves) {
 }
 Test(recovery_two_rails, delivers_all_of_a_rank_that_leaves) {
   for (int i = 0; i < 10; i++) transport_kit_processes(&two, 3, case_leaves);
+}
+
+/* What rank 0 sends, and its peer must get before it is drained, meets a reset first. */
+static int case_drains(const transport_fixture_t *fixture, transport_t **end) {
+  if ((*end)->rank == 0) reset_all(*end);
+  return transport_case_drained(fixture, end);
+}
+
+Test(recovery_one_rail, drains_behind_a_reset) {
+  for (int i = 0; i < 10; i++) transport_kit_processes(&one, 2, case_drains);
+}
+Test(recovery_two_rails, drains_behind_a_reset) {
+  for (int i = 0; i < 10; i++) transport_kit_processes(&two, 2, case_drains);
 }
 
 /* Rank 0 dies while connections are reset: it is found lost in time, as a process that has ended.

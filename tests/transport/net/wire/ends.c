@@ -216,7 +216,7 @@ int ends_send(wire_end_t *end) {
   WIRE_REQUIRE(payload != NULL, "no memory");
   wire_fill(payload, end->sent, frame.bytes);
   coll_status_t status = COLL_OK;
-  if (wire->ops->queue != NULL && end->sent % 2 == 0) {
+  if (wire->ops->queue != NULL && (end->queues_all || end->sent % 2 == 0)) {
     status = store(wire, end->link, &frame, payload, is_lent, &outgoing);
     if (status == COLL_OK) wire->ops->queue(wire, end->link, outgoing);
   } else {
@@ -227,17 +227,25 @@ int ends_send(wire_end_t *end) {
   return 0;
 }
 
-int ends_await(wire_end_t *end, uint64_t count) {
+static int await(wire_end_t *end, uint64_t count, bool alone) {
   uint64_t deadline_ns = wire_deadline_ns();
   while (end->arrived < count) {
     uint64_t before = end->arrived;
     WIRE_REQUIRE(base_clock_now_ns() < deadline_ns, "only %d of %d frames arrive",
                  (int)end->arrived, (int)count);
-    WIRE_TRY(ends_serve_both(end->pair));
+    WIRE_TRY(alone ? ends_serve(end) : ends_serve_both(end->pair));
     if (end->arrived > before) deadline_ns = wire_deadline_ns();
     wire_pause();
   }
   return 0;
+}
+
+int ends_await(wire_end_t *end, uint64_t count) {
+  return await(end, count, false);
+}
+
+int ends_await_alone(wire_end_t *end, uint64_t count) {
+  return await(end, count, true);
 }
 
 /* ---- life -----------------------------------------------------------------------------------*/

@@ -25,6 +25,7 @@ typedef struct wire_end {
   wire_note_t *notes; /* for the other end */
   wire_note_t *lent;  /* payloads that stay where they are */
   bool is_ready, is_lost;
+  bool queues_all;        /* rather than every other frame */
   int error;              /* that the wire has lost the link for */
   uint64_t sent, arrived; /* frames; each has its number */
   char *place;            /* of payloads that are not empty; NULL: in messages */
@@ -58,5 +59,8 @@ int ends_send(wire_end_t *end);
 
 /* Serves both ends until an end has so many frames. Each has a time limit of its own. */
 int ends_await(wire_end_t *end, uint64_t count);
+
+/* The same; the other end makes no calls. */
+int ends_await_alone(wire_end_t *end, uint64_t count);
 
 #endif

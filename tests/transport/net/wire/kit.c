@@ -163,6 +163,101 @@ int wire_case_full(const wire_fixture_t *fixture) {
   return with_ends(fixture, longest, fill_and_drain);
 }
 
+static bool holds(const wire_end_t *end) {
+  return end->wire->ops->holds(end->wire, end->link, -1);
+}
+
+/* The sender makes no call once it holds nothing. */
+static int stop_sending(wire_pair_t *pair) {
+  wire_end_t *from = &pair->ends[0], *to = &pair->ends[1];
+  WIRE_TRY(fill(from));
+  WIRE_REQUIRE(holds(from), "says that the system has all for a peer that receives nothing");
+  uint64_t deadline_ns = wire_deadline_ns();
+  while (holds(from)) {
+    uint64_t before = to->arrived;
+    WIRE_REQUIRE(base_clock_now_ns() < deadline_ns, "holds what has arrived");
+    WIRE_TRY(ends_serve_both(pair));
+    if (to->arrived > before) deadline_ns = wire_deadline_ns();
+  }
+  return ends_await_alone(to, from->sent);
+}
+
+int wire_case_holds(const wire_fixture_t *fixture) {
+  return with_ends(fixture, longest, stop_sending);
+}
+
+static size_t as_they_are_copied(uint64_t number, size_t bytes_max) {
+  (void)number, (void)bytes_max;
+  return 5000;
+}
+
+/* Sends so many frames at most to an end that is not served, one after the other, until what was
+ * sent stays with the sender. */
+static int send_until_held(wire_pair_t *pair, uint64_t count, bool *is_held) {
+  enum { TURNS = 1000 };
+  wire_end_t *from = &pair->ends[0];
+  *is_held = false;
+  while (from->sent < count && !*is_held) {
+    WIRE_TRY(ends_send(from));
+    for (int i = 0; i < TURNS && (i == 0 || *is_held); i++) {
+      WIRE_TRY(ends_serve(from));
+      *is_held = holds(from);
+    }
+  }
+  return 0;
+}
+
+static uint64_t frames_held; /* by the first pair of ends, from this one on */
+
+static int find_held(wire_pair_t *pair) {
+  bool is_held;
+  WIRE_TRY(send_until_held(pair, UINT64_MAX, &is_held));
+  frames_held = pair->ends[0].sent;
+  return 0;
+}
+
+/* The last frame of these is the one of which the system may have accepted a part. */
+static int stop_before(wire_pair_t *pair) {
+  bool is_held;
+  WIRE_TRY(send_until_held(pair, frames_held - 1, &is_held));
+  return is_held ? 0 : ends_await_alone(&pair->ends[1], pair->ends[0].sent);
+}
+
+int wire_case_holds_parts(const wire_fixture_t *fixture) {
+  int failed = 0;
+  for (int i = 0; i < 5 && !failed; i++) {
+    failed = with_ends(fixture, as_they_are_copied, find_held);
+    if (!failed) failed = with_ends(fixture, as_they_are_copied, stop_before);
+  }
+  return failed;
+}
+
+static size_t short_ones_behind(uint64_t number, size_t bytes_max) {
+  return number < FULL_BYTES / bytes_max ? bytes_max : 100;
+}
+
+/* The sender makes no other calls than those that queue further frames. */
+static int queue_on(wire_pair_t *pair) {
+  wire_end_t *from = &pair->ends[0], *to = &pair->ends[1];
+  uint64_t deadline_ns = wire_deadline_ns();
+  if (from->wire->ops->queue == NULL) return 0;
+  WIRE_TRY(fill(from));
+  uint64_t flushed = from->flushed;
+  from->queues_all = true;
+  while (holds(from)) {
+    WIRE_REQUIRE(base_clock_now_ns() < deadline_ns, "does not send what waits");
+    WIRE_TRY(ends_serve(to));
+    WIRE_TRY(ends_send(from));
+  }
+  WIRE_REQUIRE(from->flushed == flushed + 1, "says %d times that all is sent",
+               (int)(from->flushed - flushed));
+  return ends_await_alone(to, from->sent);
+}
+
+int wire_case_queues(const wire_fixture_t *fixture) {
+  return with_ends(fixture, short_ones_behind, queue_on);
+}
+
 /* ---- sleeping -------------------------------------------------------------------------------*/
 
 /* Then nothing needs to end a sleep. */

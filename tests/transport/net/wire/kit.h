@@ -34,6 +34,9 @@ int wire_case_sizes(const wire_fixture_t *fixture);    /* payloads from none to 
 int wire_case_order(const wire_fixture_t *fixture);    /* both ways at the same time */
 int wire_case_links(const wire_fixture_t *fixture);    /* two of one end */
 int wire_case_full(const wire_fixture_t *fixture);     /* a peer that receives nothing yet */
+int wire_case_holds(const wire_fixture_t *fixture);    /* the same, from when the sender may stop */
+int wire_case_holds_parts(const wire_fixture_t *fixture); /* of a frame */
+int wire_case_queues(const wire_fixture_t *fixture);      /* behind what waits */
 int wire_case_wakes_receiver(const wire_fixture_t *fixture);
 int wire_case_wakes_sender(const wire_fixture_t *fixture); /* that has stored something */
 int wire_case_closes(const wire_fixture_t *fixture);       /* while something is unsent */
@@ -56,6 +59,9 @@ void wire_kit_run(const wire_fixture_t *fixture, wire_case_t body);
   WIRE_KIT_CASE(suite, fixture, order)          \
   WIRE_KIT_CASE(suite, fixture, links)          \
   WIRE_KIT_CASE(suite, fixture, full)           \
+  WIRE_KIT_CASE(suite, fixture, holds)          \
+  WIRE_KIT_CASE(suite, fixture, holds_parts)    \
+  WIRE_KIT_CASE(suite, fixture, queues)         \
   WIRE_KIT_CASE(suite, fixture, wakes_receiver) \
   WIRE_KIT_CASE(suite, fixture, wakes_sender)   \
   WIRE_KIT_CASE(suite, fixture, closes)         \

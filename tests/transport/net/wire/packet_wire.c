@@ -22,6 +22,7 @@
 #include "transport/get.h"
 
 #define BUFFER_BYTES (8 << 20)
+#define NARROW_BYTES (96 << 10) /* a packet or two */
 #define LISTENER_EVENT UINT32_MAX
 #define TIMER_EVENT (UINT32_MAX - 1)
 
@@ -74,7 +75,8 @@ typedef struct packet_wire {
   socklen_t name_bytes;
   int listener, timer;
   unsigned delay_us, seed;
-  char *buffer; /* [WIRE_SLOT_BYTES] */
+  int buffer_bytes; /* that a socket holds */
+  char *buffer;     /* [WIRE_SLOT_BYTES] */
 } packet_wire_t;
 
 static _Atomic uint64_t frames;
@@ -262,7 +264,7 @@ static bool watch(packet_wire_t *self, int fd, uint32_t id, uint32_t events) {
 
 static coll_status_t reach(packet_wire_t *self, int peer) {
   link_t *link = &self->links[peer];
-  int bytes = BUFFER_BYTES;
+  int bytes = self->buffer_bytes;
   link->connect_ns = 0;
   link->out = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   (void)setsockopt(link->out, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
@@ -324,6 +326,14 @@ static void send_stored(packet_wire_t *self, int peer) {
     if (!put(self, peer, &first->head, first->payload)) return;
     if (link->to_send.first == first) free(pop(&link->to_send)); /* else the peer is lost */
   }
+}
+
+static bool packet_holds(wire_t *wire, int peer, int channel) {
+  const packet_wire_t *self = self_of(wire);
+  const packet_t *each = self->links == NULL ? NULL : self->links[peer].to_send.first;
+  if (channel < 0) return each != NULL;
+  while (each != NULL && !net_frame_is_message_of(&each->head.frame, channel)) each = each->next;
+  return each != NULL;
 }
 
 static bool packet_is_unsent(const wire_t *wire, int peer) {
@@ -442,6 +452,7 @@ static const wire_ops_t packet_ops = {
     .send = packet_send,
     .progress = packet_progress,
     .arm = packet_arm,
+    .holds = packet_holds,
     .is_unsent = packet_is_unsent,
     .expose = packet_expose,
     .withdraw = packet_withdraw,
@@ -470,7 +481,8 @@ coll_status_t packet_wire_open(unsigned delay_us, wire_t **wire) {
   packet_wire_t *self = NULL;
   COLL_TRY(base_alloc(1, sizeof *self, "a wire", (void **)&self));
   self->wire.ops = &packet_ops;
-  self->delay_us = delay_us;
+  self->delay_us = delay_us == PACKET_WIRE_NARROW ? 0 : delay_us;
+  self->buffer_bytes = delay_us == PACKET_WIRE_NARROW ? NARROW_BYTES : BUFFER_BYTES;
   self->seed = atomic_fetch_add(&count, 1) + (unsigned)getpid();
   coll_status_t status = base_alloc(1, WIRE_SLOT_BYTES, "a packet", (void **)&self->buffer);
   if (status == COLL_OK && !open_sockets(self)) {

@@ -13,6 +13,9 @@
 /* In place of a delay: the wire gives up a peer from which it hears something. */
 #define PACKET_WIRE_FAILS UINT32_MAX
 
+/* Likewise: nothing takes time, and a socket accepts little. */
+#define PACKET_WIRE_NARROW (UINT32_MAX - 1)
+
 /* delay_us: the longest time that something takes. The caller's until it is attached. */
 coll_status_t packet_wire_open(unsigned delay_us, wire_t **wire);
 

@@ -86,6 +86,9 @@ typedef enum fault {
   FAULT_SENDS_NOTHING_BAD,
   FAULT_IS_ALL_SENT,
   FAULT_IS_UNSENT,
+  FAULT_HOLDS_NOTHING,
+  FAULT_HOLDS_LITTLE,
+  FAULT_HOLDS_ALL,
   FAULT_IS_DEAF,
   FAULT_GOES_ON,
   FAULT_SLEEPS_ON,
@@ -101,6 +104,7 @@ static const wire_ops_t *real;
 static wire_ops_t faulty;
 static fault_t fault;
 static int calls;    /* of the faulty slot; the third one fails */
+static int asked;    /* what the wire holds */
 static bool is_kept; /* a link that was closed */
 
 static coll_status_t faulty_send(wire_t *wire, int link, const net_frame_t *frame,
@@ -128,6 +132,12 @@ static coll_status_t faulty_progress(wire_t *wire, int link) {
 static bool faulty_is_unsent(const wire_t *wire, int link) {
   if (fault == FAULT_IS_ALL_SENT || is_kept) return false;
   return fault == FAULT_IS_UNSENT || real->is_unsent(wire, link);
+}
+
+/* Little: nothing once some has arrived. */
+static bool faulty_holds(wire_t *wire, int link, int channel) {
+  if (fault == FAULT_HOLDS_NOTHING || (fault == FAULT_HOLDS_LITTLE && ++asked > 3)) return false;
+  return fault == FAULT_HOLDS_ALL || real->holds(wire, link, channel);
 }
 
 /* Passes on what there is, as it may; then the socket is no longer in the epoll set. */
@@ -168,6 +178,7 @@ static void decorate(wire_t *wire) {
   faulty.send = faulty_send;
   faulty.progress = faulty_progress;
   faulty.is_unsent = faulty_is_unsent;
+  faulty.holds = faulty_holds;
   faulty.disconnect = faulty_disconnect;
   if (real->leave_place != NULL) faulty.leave_place = faulty_leave_place;
   if (real->leave_place != NULL) faulty.arm = faulty_arm;
@@ -216,7 +227,7 @@ static bool passes(const wire_fixture_t *fixture, wire_case_t body, fault_t whic
   job_t job = {fixture, body};
   wire_limit_ns = wire_wake_ns = UINT64_C(1000000000) * limit_s;
   fault = which;
-  calls = 0;
+  calls = asked = 0;
   is_kept = false;
   return harness_run_threads(1, 120000, run_case, &job, result);
 }
@@ -256,6 +267,9 @@ Test(wire_kit, detects_every_fault) {
       {&faulty_sockets, wire_case_full, FAULT_IS_ALL_SENT,
        "says that all has reached a peer that receives nothing"},
       {&faulty_sockets, wire_case_full, FAULT_IS_UNSENT, "says that what has arrived is unsent"},
+      {&faulty_sockets, wire_case_holds, FAULT_HOLDS_NOTHING, "says that the system has all"},
+      {&faulty_sockets, wire_case_holds, FAULT_HOLDS_LITTLE, "frames arrive"},
+      {&faulty_sockets, wire_case_holds, FAULT_HOLDS_ALL, "holds what has arrived"},
       {&faulty_sockets, wire_case_wakes_receiver, FAULT_SLEEPS_ON, "does not end a sleep"},
       {&faulty_sockets, wire_case_wakes_sender, FAULT_SLEEPS_ON, "does not end a sleep"},
       {&faulty_sockets, wire_case_closes, FAULT_KEEPS_A_LINK, "frames of a link that is closed"},

@@ -177,6 +177,10 @@ static void socket_queue(wire_t *wire, int index, wire_outgoing_t *outgoing) {
   socket_link_t *link = link_of(wire, index);
   if (link->fd < 0 || link->is_mute) return;
   append_output(link, outgoing);
+  if (link->awaits_room) {
+    flush_link(link);
+    return;
+  }
   write_output(link);
   await_room(link, link->output != NULL);
 }
@@ -363,7 +367,7 @@ bool socket_wire_is_mute(const wire_t *wire, int link) {
   return link_of(wire, link)->is_mute;
 }
 
-bool socket_wire_holds(const wire_t *wire, int link, int channel) {
+static bool socket_holds(wire_t *wire, int link, int channel) {
   const wire_outgoing_t *each = link_of(wire, link)->output;
   if (channel < 0) return each != NULL;
   while (each != NULL && !net_frame_is_message_of(&each->frame, channel)) each = each->behind;
@@ -414,6 +418,7 @@ static const wire_ops_t socket_ops = {
     .progress = socket_progress,
     .leave_place = socket_leave_place,
     .arm = socket_arm,
+    .holds = socket_holds,
     .is_unsent = socket_is_unsent,
     .disconnect = socket_disconnect,
     .destroy = socket_destroy,

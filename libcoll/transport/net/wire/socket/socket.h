@@ -23,9 +23,6 @@ int socket_wire_fd(const wire_t *wire, int link);
 /* Whether the socket accepts nothing any more; what the peer sent can still arrive. */
 bool socket_wire_is_mute(const wire_t *wire, int link);
 
-/* Whether a message of the channel waits for the socket to accept it; channel -1: any frame. */
-bool socket_wire_holds(const wire_t *wire, int link, int channel);
-
 /* Bytes that were sent and did not reach the peer's host. */
 size_t socket_wire_load(const wire_t *wire, int link);
 

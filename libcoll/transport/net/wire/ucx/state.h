@@ -47,11 +47,13 @@ typedef struct ucx_link {
   bool is_used;   /* the end knows that it is connected */
   uint64_t token; /* the peer's */
   uint32_t sent, arrived;
-  int sending;             /* frames that UCX still has to send */
-  ucx_arrival_t *arrivals; /* by number */
-  uint64_t leave_ns;       /* when this rank has sent NET_LEAVE; 0: not */
-  bool has_left;           /* the peer has it */
-  bool peer_leaves;        /* its NET_LEAVE has arrived by UCX */
+  int sending;                /* frames that UCX still has to send */
+  bool is_flushing;           /* the first `flushing` frames */
+  uint32_t flushing, flushed; /* by this rank; flushed: nothing of them is left here */
+  ucx_arrival_t *arrivals;    /* by number */
+  uint64_t leave_ns;          /* when this rank has sent NET_LEAVE; 0: not */
+  bool has_left;              /* the peer has it */
+  bool peer_leaves;           /* its NET_LEAVE has arrived by UCX */
   bool closed;
   uint64_t failed_ns; /* when UCX gave the peer up; 0: not */
   ucs_status_t failure;

@@ -93,15 +93,20 @@ static void on_connected(void *request, ucs_status_t status, void *user_data) {
   lib->ucp_request_free(request);
 }
 
+/* Ends when nothing of what the link was given depends on the progress of this rank. */
+static ucs_status_ptr_t flush(ucx_link_t *link, ucp_send_nbx_callback_t ended) {
+  const ucp_request_param_t param = {
+      .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+      .cb.send = ended,
+      .user_data = link};
+  link->self->requests++;
+  return link->self->lib->ucp_ep_flush_nbx(link->ep, &param);
+}
+
 /* UCX sends what it is given before it has connected only when this rank makes progress. The link
  * is therefore not used until a flush says that it has. */
 static void await_connection(ucx_link_t *link) {
-  const ucp_request_param_t param = {
-      .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
-      .cb.send = on_connected,
-      .user_data = link};
-  link->self->requests++;
-  ucs_status_ptr_t request = link->self->lib->ucp_ep_flush_nbx(link->ep, &param);
+  ucs_status_ptr_t request = flush(link, on_connected);
   if (!UCS_PTR_IS_PTR(request)) end_connect(link, UCS_PTR_STATUS(request));
 }
 
@@ -207,6 +212,38 @@ static coll_status_t ucx_send(wire_t *wire, int peer, const net_frame_t *frame, 
   return COLL_OK;
 }
 
+static void end_flush(ucx_link_t *link, ucs_status_t status) {
+  link->self->requests--;
+  link->is_flushing = false;
+  if (status == UCS_OK) link->flushed = link->flushing;
+  if (status != UCS_OK) ucx_link_fail(link, status);
+}
+
+static void on_flushed(void *request, ucs_status_t status, void *user_data) {
+  const ucx_lib_t *lib = ((ucx_link_t *)user_data)->self->lib;
+  end_flush(user_data, status);
+  lib->ucp_request_free(request);
+}
+
+static void begin_flush(ucx_link_t *link) {
+  link->is_flushing = true;
+  link->flushing = link->sent;
+  ucs_status_ptr_t request = flush(link, on_flushed);
+  if (!UCS_PTR_IS_PTR(request)) end_flush(link, UCS_PTR_STATUS(request));
+}
+
+/* UCX over TCP completes sends whose bytes it has only copied, and over UD those that the peer has
+ * not confirmed; the end of a flush says that nothing of them is left here. */
+static bool ucx_holds(wire_t *wire, int peer, int channel) {
+  (void)channel;
+  const ucx_wire_t *self = self_of(wire);
+  if (self->links == NULL) return false;
+  ucx_link_t *link = &self->links[peer];
+  if (link->closed || link->failed_ns != 0) return false;
+  if (link->sending == 0 && !link->is_flushing && link->flushed != link->sent) begin_flush(link);
+  return link->failed_ns == 0 && link->flushed != link->sent;
+}
+
 static bool ucx_is_unsent(const wire_t *wire, int peer) {
   const ucx_wire_t *self = (const ucx_wire_t *)(const void *)wire;
   if (self->links == NULL) return false;
@@ -300,6 +337,7 @@ static const wire_ops_t ucx_ops = {
     .send = ucx_send,
     .progress = ucx_progress,
     .arm = ucx_arm,
+    .holds = ucx_holds,
     .is_unsent = ucx_is_unsent,
     .disconnect = ucx_disconnect,
     .destroy = ucx_destroy,

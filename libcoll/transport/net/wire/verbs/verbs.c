@@ -60,6 +60,15 @@ static bool arm(wire_t *wire) {
   return progress(wire, -1) == COLL_OK;
 }
 
+/* What is in flight is the device's to deliver. */
+static bool holds(wire_t *wire, int peer, int channel) {
+  const verbs_t *verbs = verbs_of(wire);
+  const verbs_stored_t *each = verbs->pairs == NULL ? NULL : verbs->pairs[peer].oldest;
+  if (channel < 0) return each != NULL;
+  while (each != NULL && !net_frame_is_message_of(&each->frame, channel)) each = each->next;
+  return each != NULL;
+}
+
 static bool is_unsent(const wire_t *wire, int peer) {
   const verbs_t *verbs = (const verbs_t *)(const void *)wire;
   if (verbs->pairs == NULL || verbs->pairs[peer].state != VERBS_READY) return false;
@@ -88,6 +97,7 @@ static const wire_ops_t verbs_ops = {
     .send = verbs_send,
     .progress = progress,
     .arm = arm,
+    .holds = holds,
     .is_unsent = is_unsent,
     .expose = verbs_expose,
     .withdraw = verbs_withdraw,
