@@ -1,6 +1,9 @@
-/* The actions of a pass show to whom the call sends, and how much in all passes like it. */
+/* No pass sends to a peer to which the first one, in which blocks are longest, does not. */
 #include "engine/drain.h"
 
+#include <stdlib.h>
+
+#include "base/alloc.h"
 #include "engine/large.h"
 
 static bool is_send(const engine_action_t *action) {
@@ -13,57 +16,76 @@ static bool is_send(const engine_action_t *action) {
   }
 }
 
-/* Bytes of the action in all passes; of uneven blocks, which may have ended in an earlier pass,
- * those of the longest. */
+/* Bytes of the action in all passes; of uneven blocks, which may end in an earlier pass, at most so
+ * many. */
 static size_t bytes_of(const engine_run_t *run, const engine_action_t *action) {
   const engine_call_t *call = run->call;
+  size_t pass = run->pass.count;
   if (engine_call_is_by_pair(call)) return engine_large_bytes(call, action);
-  if (engine_call_is_uneven(call)) return call->count * call->element_bytes;
-  return run->pass.count > 0 ? action->bytes * (call->count / run->pass.count) : action->bytes;
+  if (pass == call->count) return action->bytes;
+  return action->bytes * (call->count / pass) + action->bytes * (call->count % pass) / pass;
 }
 
-/* Whether the call has sent so much by the port that it may wait for the receiver. */
-static bool is_long(const engine_run_t *run, const transport_port_t *port) {
-  size_t bytes = 0;
+static coll_status_t add(engine_run_t *run, const engine_action_t *action) {
+  COLL_TRY(base_grow((void **)&run->drains, &run->drain_capacity, run->drain_count + 1,
+                     sizeof *run->drains, "a program's receivers"));
+  run->drains[run->drain_count++] =
+      (engine_drain_t){.peer = action->peer, .bytes = bytes_of(run, action)};
+  return COLL_OK;
+}
+
+/* By rank, then by port. */
+static int compare(const void *left, const void *right) {
+  const engine_peer_t *a = &((const engine_drain_t *)left)->peer;
+  const engine_peer_t *b = &((const engine_drain_t *)right)->peer;
+  uintptr_t port_a = (uintptr_t)a->port, port_b = (uintptr_t)b->port;
+  if (a->rank != b->rank) return a->rank < b->rank ? -1 : 1;
+  return (port_a > port_b) - (port_a < port_b);
+}
+
+/* Of what is sorted, keeps each port of the ranks that get much once. */
+static void keep_long(engine_run_t *run) {
+  engine_drain_t *drains = run->drains;
+  size_t kept = 0;
+  for (size_t first = 0, end; first < run->drain_count; first = end) {
+    size_t bytes = 0;
+    for (end = first; end < run->drain_count && drains[end].peer.rank == drains[first].peer.rank;) {
+      bytes += drains[end++].bytes;
+    }
+    for (size_t i = first; i < end && bytes > TRANSPORT_P2P_BYTES; i++) {
+      if (kept > 0 && drains[kept - 1].peer.port == drains[i].peer.port) continue;
+      drains[kept++] = drains[i];
+    }
+  }
+  run->drain_count = kept;
+}
+
+coll_status_t engine_drain_begin(engine_run_t *run) {
+  bool is_whole = run->pass.count == run->call->count;
+  run->drain_count = 0;
+  if (is_whole && run->bound.traffic <= TRANSPORT_P2P_BYTES) return COLL_OK;
   for (size_t i = 0; i < run->bound.action_count; i++) {
     const engine_action_t *action = &run->bound.actions[i];
-    if (is_send(action) && action->peer.port == port) bytes += bytes_of(run, action);
+    if (is_send(action) && action->peer.port->transport->delays) COLL_TRY(add(run, action));
   }
-  return bytes > TRANSPORT_P2P_BYTES;
+  if (run->drain_count > 0) qsort(run->drains, run->drain_count, sizeof *run->drains, compare);
+  keep_long(run);
+  return COLL_OK;
 }
 
-static bool is_over(const engine_run_t *run, const engine_action_t *action) {
-  const engine_peer_t *peer = &action->peer;
-  if (!is_send(action) || peer->route->ops->drained(peer->port)) return true;
-  return !is_long(run, peer->port);
-}
-
-/* Whether the call is too short for any peer. */
-static bool is_short(const engine_run_t *run) {
-  bool whole = run->pass.count == run->call->count && !engine_call_is_uneven(run->call);
-  return whole && run->bound.traffic <= TRANSPORT_P2P_BYTES;
-}
-
-bool engine_drain_is_needed(const engine_run_t *run) {
-  if (is_short(run)) return false;
-  for (size_t i = 0; i < run->bound.action_count; i++) {
-    const engine_action_t *action = &run->bound.actions[i];
-    if (is_send(action) && action->peer.port->transport->delays) return true;
-  }
-  return false;
+static bool is_drained(const engine_peer_t *peer) {
+  return peer->route->ops->drained(peer->port);
 }
 
 bool engine_drain_is_over(const engine_run_t *run) {
-  if (is_short(run)) return true;
-  for (size_t i = 0; i < run->bound.action_count; i++) {
-    if (!is_over(run, &run->bound.actions[i])) return false;
-  }
-  return true;
+  size_t i = 0;
+  while (i < run->drain_count && is_drained(&run->drains[i].peer)) i++;
+  return i == run->drain_count;
 }
 
 void engine_drain_waits_for(const engine_run_t *run, base_ranks_t *ranks) {
-  for (size_t i = 0; i < run->bound.action_count; i++) {
-    const engine_action_t *action = &run->bound.actions[i];
-    if (!is_over(run, action)) base_ranks_add(ranks, action->peer.rank);
+  for (size_t i = 0; i < run->drain_count; i++) {
+    const engine_peer_t *peer = &run->drains[i].peer;
+    if (!is_drained(peer)) base_ranks_add(ranks, peer->rank);
   }
 }

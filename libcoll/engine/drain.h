@@ -11,11 +11,11 @@
 #include "base/ranks.h"
 #include "engine/state.h"
 
-/* Whether calls of the run's binding may have to wait for that. */
-bool engine_drain_is_needed(const engine_run_t *run);
+/* Finds the ports to wait for, if any, of calls of the binding, whose first pass is bound.
+ * COLL_ERROR_MEMORY. */
+coll_status_t engine_drain_begin(engine_run_t *run);
 
-/* At the end of a pass: whether all that this and earlier passes of the binding have sent to each
- * peer is drained, or the call sends little to it. */
+/* After the last pass: whether all that the call has sent by these ports is drained. */
 bool engine_drain_is_over(const engine_run_t *run);
 
 /* Adds the ranks for which it is not over. */

@@ -78,8 +78,7 @@ static bool is_restartable(const engine_run_t *run) {
   const plan_t *plan = run->bound.plan;
   return plan->lanes == 1 && !plan_reach_exchanges(plan->reach) &&
          run->pass.count == run->call->count && !engine_call_is_uneven(run->call) &&
-         !engine_call_may_be_large(run->call, plan) && !lends(&run->bound) &&
-         !engine_drain_is_needed(run);
+         !engine_call_may_be_large(run->call, plan) && !lends(&run->bound) && run->drain_count == 0;
 }
 
 static coll_status_t enter_pass(engine_run_t *run) {
@@ -124,6 +123,7 @@ BASE_COLD static coll_status_t bind_first(engine_run_t *run, const plan_t *plan,
   set_pass(run, 0);
   bound->calls = 0;
   COLL_TRY(engine_bind(bound, run->world, plan, program, run->call, &run->pass));
+  COLL_TRY(engine_drain_begin(run));
   run->can_restart = is_restartable(run);
   return enter_pass(run);
 }
@@ -146,7 +146,10 @@ coll_status_t engine_run_begin(engine_run_t *run, engine_world_t *world, const p
 void engine_run_free(engine_run_t *run) {
   engine_bound_free(&run->bound);
   free(run->large);
+  free(run->drains);
   run->large = NULL;
+  run->drains = NULL;
+  run->drain_count = run->drain_capacity = 0;
 }
 
 /* ---- progress ---------------------------------------------------------------------------------*/
@@ -166,22 +169,10 @@ static coll_status_t sweep(engine_run_t *run, bool *moved, bool *pass_done) {
   return COLL_OK;
 }
 
-/* A shorter last pass, which is bound anew, may have no messages to some peers of the passes
- * before, so what these were sent is waited for before. */
-static bool awaits_drain(const engine_run_t *run) {
-  size_t left = run->call->count - run->pass.first - run->pass.count;
-  bool is_shorter = left > 0 && left < run->pass.count && !engine_call_is_uneven(run->call);
-  return is_shorter && !engine_drain_is_over(run);
-}
-
 static coll_status_t advance(engine_run_t *run, bool *moved, bool *done) {
   for (;;) {
     bool pass_done, swept = false;
     COLL_TRY(sweep(run, &swept, &pass_done));
-    if (pass_done && awaits_drain(run)) {
-      *moved = *moved || swept;
-      return COLL_OK;
-    }
     if (pass_done) engine_lane_count(run);
     if (pass_done && run->pass.first + run->pass.count >= run->call->count) {
       *moved = true;
@@ -289,11 +280,9 @@ static int32_t awaited_rank(const engine_run_t *run, const engine_action_t *acti
 
 void engine_run_waits_for(const engine_run_t *run, base_ranks_t *ranks) {
   const engine_bound_t *bound = &run->bound;
-  bool is_between_passes = true;
   for (int lane = 0; lane < bound->plan->lanes; lane++) {
     engine_cursor_t cursor = engine_cursor_of(run, lane);
     if (cursor.next == cursor.end) continue;
-    is_between_passes = false;
     const engine_action_t *action = cursor.next;
     if (action->peer.route == NULL) continue;
     if (action->kind == ENGINE_PULL_COPY || action->kind == ENGINE_PULL_REDUCE) {
@@ -305,5 +294,4 @@ void engine_run_waits_for(const engine_run_t *run, base_ranks_t *ranks) {
       base_ranks_add(ranks, awaited_rank(run, action));
     }
   }
-  if (is_between_passes) engine_drain_waits_for(run, ranks);
 }

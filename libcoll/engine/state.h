@@ -25,6 +25,12 @@ typedef struct engine_large {
   transport_fetch_t *fetch;      /* of the peer's buffer; NULL: none under way */
 } engine_large_t;
 
+/* A port by which a call sends more than it leaves unaccepted at its end (drain.h). */
+typedef struct engine_drain {
+  engine_peer_t peer;
+  size_t bytes; /* of one message, while the ports are being found */
+} engine_drain_t;
+
 /* Executes one call at a time. It is reused for the next call, whose program is then already
  * bound. */
 typedef struct engine_run {
@@ -36,7 +42,9 @@ typedef struct engine_run {
   uint32_t messages_arrived; /* messages of the current ENGINE_RECV_REDUCE that have arrived */
   engine_large_t *large;     /* [world->size]: state of large messages (large.h); NULL before the
                                 first call that may have any */
-  bool can_restart;          /* the next call may begin by engine_run_restart (lane.h) */
+  engine_drain_t *drains;    /* [drain_count], of the binding */
+  size_t drain_count, drain_capacity;
+  bool can_restart; /* the next call may begin by engine_run_restart (lane.h) */
 } engine_run_t;
 
 /* The cursor of a lane. Lane 0's, the only one in most plans, is in the run itself. */

@@ -132,32 +132,6 @@ Test(long_messages, arrive_when_the_sender_makes_no_more_calls) {
   for (int size = 2; size <= 3; size++) PARTY_RUN(size, 30000, leave_after_sending, NULL);
 }
 
-/* The last pass has an element of the first chunk only, and none for most peers. */
-static int leave_after_a_short_pass(party_rank_t *self) {
-  enum { COUNT = (1 << 20) + 1 };
-  int32_t *blocks = calloc((size_t)self->size * COUNT, sizeof *blocks);
-  int32_t *own = calloc(COUNT, sizeof *own);
-  PARTY_REQUIRE(blocks != NULL && own != NULL, "no memory");
-  for (int round = 0; round < 3; round++) {
-    for (size_t at = 0; self->rank == 0 && at < (size_t)self->size * COUNT; at++) {
-      blocks[at] = element_of((int)(at / COUNT), round, at % COUNT);
-    }
-    PARTY_OK(coll_scatter(blocks, own, COUNT, COLL_INT32, 0, self->comm, NULL));
-    harness_barrier();
-    for (size_t at = 0; at < COUNT; at++) {
-      PARTY_REQUIRE(own[at] == element_of(self->rank, round, at), "element %zu: %d", at,
-                    (int)own[at]);
-    }
-  }
-  free(blocks);
-  free(own);
-  return 0;
-}
-
-Test(long_messages, arrive_when_the_last_pass_is_short) {
-  for (int size = 2; size <= 4; size++) PARTY_RUN(size, 30000, leave_after_a_short_pass, NULL);
-}
-
 /* What is copied when a call ends, because the peer has not told yet that it has it. */
 static size_t kept_for(coll_comm_t comm, int rank) {
   size_t bytes = 0;
