@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "transport/kit.h"
-#include "transport/wire.h"
+#include "transport/kit_steps.h"
 
 enum { EACH = 3 }; /* descriptors per peer and tag */
 
@@ -21,8 +21,8 @@ static bool reaches(transport_t *t, int peer) {
 /* A file that holds one number. */
 static int make_file(uint64_t number, int *descriptor) {
   *descriptor = memfd_create("test", MFD_CLOEXEC);
-  WIRE_REQUIRE(*descriptor >= 0, "no file");
-  WIRE_REQUIRE(pwrite(*descriptor, &number, sizeof number, 0) == (ssize_t)sizeof number, "no room");
+  KIT_REQUIRE(*descriptor >= 0, "no file");
+  KIT_REQUIRE(pwrite(*descriptor, &number, sizeof number, 0) == (ssize_t)sizeof number, "no room");
   return 0;
 }
 
@@ -31,44 +31,44 @@ static uint64_t number_of(int source, int destination, size_t tag, int index) {
 }
 
 static int pass(transport_t *t, int peer, uint64_t tag, uint64_t number) {
-  uint64_t deadline_ns = wire_deadline_ns();
+  uint64_t deadline_ns = kit_deadline_ns();
   bool done = false;
   int descriptor;
-  WIRE_TRY(make_file(number, &descriptor));
+  KIT_TRY(make_file(number, &descriptor));
   while (!done && base_clock_now_ns() < deadline_ns) {
     coll_status_t status = t->ops->pass_descriptor(t, peer, tag, descriptor, &done);
-    WIRE_REQUIRE(status == COLL_OK, "cannot pass: %s", base_last_error());
-    if (!done) wire_pause();
+    KIT_REQUIRE(status == COLL_OK, "cannot pass: %s", base_last_error());
+    if (!done) kit_pause();
   }
   close(descriptor);
-  WIRE_REQUIRE(done, "rank %d has no room", peer);
+  KIT_REQUIRE(done, "rank %d has no room", peer);
   return 0;
 }
 
 static int take(transport_t *t, int peer, uint64_t tag, uint64_t expected) {
-  uint64_t deadline_ns = wire_deadline_ns(), number = 0;
+  uint64_t deadline_ns = kit_deadline_ns(), number = 0;
   bool done = false;
   int descriptor = -1;
   while (!done && base_clock_now_ns() < deadline_ns) {
     coll_status_t status = t->ops->take_descriptor(t, peer, tag, &descriptor, &done);
-    WIRE_REQUIRE(status == COLL_OK, "cannot take: %s", base_last_error());
-    if (!done) wire_pause();
+    KIT_REQUIRE(status == COLL_OK, "cannot take: %s", base_last_error());
+    if (!done) kit_pause();
   }
-  WIRE_REQUIRE(done, "nothing came from rank %d", peer);
-  WIRE_REQUIRE(pread(descriptor, &number, sizeof number, 0) == (ssize_t)sizeof number, "no number");
+  KIT_REQUIRE(done, "nothing came from rank %d", peer);
+  KIT_REQUIRE(pread(descriptor, &number, sizeof number, 0) == (ssize_t)sizeof number, "no number");
   close(descriptor);
-  WIRE_REQUIRE(number == expected, "rank %d passed %llu instead of %llu", peer,
-               (unsigned long long)number, (unsigned long long)expected);
+  KIT_REQUIRE(number == expected, "rank %d passed %llu instead of %llu", peer,
+              (unsigned long long)number, (unsigned long long)expected);
   return 0;
 }
 
 static int refuses(transport_t *t, int peer) {
   bool done;
   int descriptor;
-  WIRE_REQUIRE(t->ops->pass_descriptor(t, peer, 1, STDOUT_FILENO, &done) == COLL_ERROR_UNSUPPORTED,
-               "passes to rank %d", peer);
-  WIRE_REQUIRE(t->ops->take_descriptor(t, peer, 1, &descriptor, &done) == COLL_ERROR_UNSUPPORTED,
-               "takes from rank %d", peer);
+  KIT_REQUIRE(t->ops->pass_descriptor(t, peer, 1, STDOUT_FILENO, &done) == COLL_ERROR_UNSUPPORTED,
+              "passes to rank %d", peer);
+  KIT_REQUIRE(t->ops->take_descriptor(t, peer, 1, &descriptor, &done) == COLL_ERROR_UNSUPPORTED,
+              "takes from rank %d", peer);
   return 0;
 }
 
@@ -81,16 +81,16 @@ int transport_case_descriptors(const transport_fixture_t *fixture, transport_t *
     for (int peer = 0; peer < t->size; peer++) {
       if (!reaches(t, peer)) continue;
       for (size_t tag = 0; tag < 2; tag++) {
-        WIRE_TRY(pass(t, peer, tags[tag], number_of(t->rank, peer, tag, index)));
+        KIT_TRY(pass(t, peer, tags[tag], number_of(t->rank, peer, tag, index)));
       }
     }
   }
   for (int peer = 0; peer < t->size; peer++) {
-    if (peer != t->rank && !reaches(t, peer)) WIRE_TRY(refuses(t, peer));
+    if (peer != t->rank && !reaches(t, peer)) KIT_TRY(refuses(t, peer));
     if (!reaches(t, peer)) continue;
     for (size_t tag = 2; tag-- > 0;) {
       for (int index = 0; index < EACH; index++) {
-        WIRE_TRY(take(t, peer, tags[tag], number_of(peer, t->rank, tag, index)));
+        KIT_TRY(take(t, peer, tags[tag], number_of(peer, t->rank, tag, index)));
       }
     }
   }
@@ -115,15 +115,15 @@ int transport_case_descriptors_left(const transport_fixture_t *fixture, transpor
   harness_barrier();
   for (int peer = 1; t->rank == 0 && peer < t->size; peer++) {
     if (!reaches(t, peer)) continue;
-    for (int i = 0; i + 1 < TRANSPORT_PASSES; i++) WIRE_TRY(pass(t, peer, 1, 0));
-    WIRE_TRY(pass(t, peer, 2, 5));
+    for (int i = 0; i + 1 < TRANSPORT_PASSES; i++) KIT_TRY(pass(t, peer, 1, 0));
+    KIT_TRY(pass(t, peer, 2, 5));
   }
-  if (t->rank > 0 && reaches(t, 0)) WIRE_TRY(take(t, 0, 2, 5));
+  if (t->rank > 0 && reaches(t, 0)) KIT_TRY(take(t, 0, 2, 5));
   harness_barrier();
   t->ops->destroy(t);
   *end = NULL;
   harness_barrier();
-  WIRE_REQUIRE(count_files() <= files + size, "%d open files became %d", files, count_files());
+  KIT_REQUIRE(count_files() <= files + size, "%d open files became %d", files, count_files());
   harness_barrier();
   return 0;
 }
@@ -144,6 +144,6 @@ int transport_case_descriptor_wakes(const transport_fixture_t *fixture, transpor
   uint64_t begin_ns = base_clock_now_ns();
   t->ops->sleep(t, long_ns);
   t->ops->disarm(t);
-  WIRE_REQUIRE(base_clock_now_ns() - begin_ns < long_ns / 2, "nothing woke it");
+  KIT_REQUIRE(base_clock_now_ns() - begin_ns < long_ns / 2, "nothing woke it");
   return take(t, 0, 1, 9);
 }

@@ -6,8 +6,8 @@
 
 #include "base/clock.h"
 #include "transport/kit.h"
+#include "transport/kit_steps.h"
 #include "transport/memory.h"
-#include "transport/wire.h"
 #include "verify/random.h"
 
 #define CHANNEL 2
@@ -50,7 +50,7 @@ static int expose_try(transport_t *t, const void *data, size_t bytes, bool *expo
   transport_port_t *port = port_of(t, next_of(t));
   coll_status_t status =
       port->transport->ops->fetch->expose(port, data, bytes, &board()->exposures[t->rank], exposed);
-  WIRE_REQUIRE(status == COLL_OK, "%s", base_last_error());
+  KIT_REQUIRE(status == COLL_OK, "%s", base_last_error());
   return 0;
 }
 
@@ -68,20 +68,20 @@ static bool all_are_connected(const transport_t *t) {
 /* Sends messages both ways until every rank can expose memory to the next one. What wires tell
  * each other goes by the socket, which a rank reads when it asks for the state of a peer. */
 static int connect_all(transport_t *t) {
-  uint64_t deadline = wire_deadline_ns();
+  uint64_t deadline = kit_deadline_ns();
   for (uint64_t number = 0; !all_are_connected(t); number++) {
     harness_barrier(); /* all have seen what `connected` was */
-    WIRE_TRY(wire_send(t, next_of(t), 0, number, 8));
-    WIRE_TRY(wire_expect(t, previous_of(t), 0, number, 8));
-    WIRE_TRY(wire_send(t, previous_of(t), 1, number, 8));
-    WIRE_TRY(wire_expect(t, next_of(t), 1, number, 8));
+    KIT_TRY(kit_send(t, next_of(t), 0, number, 8));
+    KIT_TRY(kit_expect(t, previous_of(t), 0, number, 8));
+    KIT_TRY(kit_send(t, previous_of(t), 1, number, 8));
+    KIT_TRY(kit_expect(t, next_of(t), 1, number, 8));
     (void)t->ops->peer_state(t, next_of(t));
     (void)t->ops->peer_state(t, previous_of(t));
     bool exposed;
-    WIRE_TRY(expose_try(t, &deadline, sizeof deadline, &exposed));
+    KIT_TRY(expose_try(t, &deadline, sizeof deadline, &exposed));
     if (exposed) withdraw(t, true);
     board()->connected[t->rank] = exposed;
-    WIRE_REQUIRE(base_clock_now_ns() < deadline, "rank %d exposes nothing", t->rank);
+    KIT_REQUIRE(base_clock_now_ns() < deadline, "rank %d exposes nothing", t->rank);
     harness_barrier();
   }
   return 0;
@@ -89,8 +89,8 @@ static int connect_all(transport_t *t) {
 
 static int expose(transport_t *t, const void *data, size_t bytes) {
   bool exposed;
-  WIRE_TRY(expose_try(t, data, bytes, &exposed));
-  WIRE_REQUIRE(exposed, "%zu bytes are not exposed", bytes);
+  KIT_TRY(expose_try(t, data, bytes, &exposed));
+  KIT_REQUIRE(exposed, "%zu bytes are not exposed", bytes);
   harness_barrier();
   return 0;
 }
@@ -102,17 +102,17 @@ static int begin(transport_t *t, void *dst, size_t offset, size_t bytes,
   transport_port_t *port = port_of(t, previous_of(t));
   exposure.address += offset;
   coll_status_t status = port->transport->ops->fetch->begin(port, &exposure, dst, bytes, fetch);
-  WIRE_REQUIRE(status == COLL_OK, "%zu bytes: %s", bytes, base_last_error());
+  KIT_REQUIRE(status == COLL_OK, "%zu bytes: %s", bytes, base_last_error());
   return 0;
 }
 
 static int finish(transport_fetch_t *fetch) {
   const transport_fetch_ops_t *ops = fetch->port->transport->ops->fetch;
-  uint64_t deadline = wire_deadline_ns();
+  uint64_t deadline = kit_deadline_ns();
   for (bool done = false; !done;) {
-    WIRE_REQUIRE(ops->advance(fetch, &done) == COLL_OK, "%s", base_last_error());
-    WIRE_REQUIRE(base_clock_now_ns() < deadline, "a fetch is never done");
-    if (!done) wire_pause();
+    KIT_REQUIRE(ops->advance(fetch, &done) == COLL_OK, "%s", base_last_error());
+    KIT_REQUIRE(base_clock_now_ns() < deadline, "a fetch is never done");
+    if (!done) kit_pause();
   }
   return 0;
 }
@@ -122,8 +122,8 @@ static int check(const transport_t *t, const unsigned char *own, size_t offset, 
   for (size_t i = 0; i < bytes + 2 * MARGIN; i++) {
     bool inside = i >= MARGIN && i < MARGIN + bytes;
     unsigned char expected = inside ? byte_at(owner, offset + i - MARGIN) : MARGIN_BYTE;
-    WIRE_REQUIRE(own[i] == expected, "%zu bytes at %zu of rank %d: byte %zu is wrong", bytes,
-                 offset, owner, i - MARGIN);
+    KIT_REQUIRE(own[i] == expected, "%zu bytes at %zu of rank %d: byte %zu is wrong", bytes, offset,
+                owner, i - MARGIN);
   }
   return 0;
 }
@@ -140,9 +140,9 @@ static int fetch_sizes(transport_t *t, size_t bytes) {
     own[i] = malloc(sizes[i] + 2 * MARGIN);
     if (own[i] == NULL) abort();
     memset(own[i], MARGIN_BYTE, sizes[i] + 2 * MARGIN);
-    WIRE_TRY(begin(t, own[i] + MARGIN, offsets[i], sizes[i], &fetches[i]));
+    KIT_TRY(begin(t, own[i] + MARGIN, offsets[i], sizes[i], &fetches[i]));
   }
-  for (int i = COUNT - 1; i >= 0; i--) WIRE_TRY(finish(fetches[i]));
+  for (int i = COUNT - 1; i >= 0; i--) KIT_TRY(finish(fetches[i]));
   for (int i = 0; i < COUNT; i++) {
     if (code == 0) code = check(t, own[i], offsets[i], sizes[i]);
     free(own[i]);
@@ -151,10 +151,10 @@ static int fetch_sizes(transport_t *t, size_t bytes) {
 }
 
 static int lend_and_fetch(transport_t *t, const void *data, size_t bytes) {
-  WIRE_TRY(expose(t, data, bytes));
-  WIRE_TRY(fetch_sizes(t, bytes));
-  WIRE_TRY(wire_signal(t, previous_of(t), CHANNEL, 1));
-  WIRE_TRY(wire_wait(t, next_of(t), CHANNEL, 1));
+  KIT_TRY(expose(t, data, bytes));
+  KIT_TRY(fetch_sizes(t, bytes));
+  KIT_TRY(kit_signal(t, previous_of(t), CHANNEL, 1));
+  KIT_TRY(kit_wait(t, next_of(t), CHANNEL, 1));
   withdraw(t, true);
   harness_barrier();
   return 0;
@@ -168,23 +168,23 @@ int transport_case_fetches(const transport_fixture_t *fixture, transport_t **end
   unsigned char *data = malloc(BYTES_MAX);
   if (data == NULL) abort();
   fill(data, t->rank, BYTES_MAX);
-  WIRE_TRY(connect_all(t));
-  WIRE_TRY(lend_and_fetch(t, data, BYTES_MAX));
+  KIT_TRY(connect_all(t));
+  KIT_TRY(lend_and_fetch(t, data, BYTES_MAX));
   fill(data + 3, t->rank, 100003);
-  WIRE_TRY(lend_and_fetch(t, data + 3, 100003));
+  KIT_TRY(lend_and_fetch(t, data + 3, 100003));
   free(data);
   data = mmap(NULL, BYTES_MAX, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) abort();
   fill(data, t->rank, BYTES_MAX);
   mprotect(data, BYTES_MAX, PROT_READ);
-  WIRE_TRY(lend_and_fetch(t, data, BYTES_MAX));
+  KIT_TRY(lend_and_fetch(t, data, BYTES_MAX));
   munmap(data, BYTES_MAX);
   for (int i = 0; i < 3; i++) {
     void *memory;
-    WIRE_REQUIRE(transport_memory_alloc(BYTES_MAX, &memory) == COLL_OK, "%s", base_last_error());
+    KIT_REQUIRE(transport_memory_alloc(BYTES_MAX, &memory) == COLL_OK, "%s", base_last_error());
     fill(memory, t->rank, BYTES_MAX);
-    WIRE_TRY(lend_and_fetch(t, memory, BYTES_MAX));
-    WIRE_TRY(lend_and_fetch(t, (char *)memory, 100003));
+    KIT_TRY(lend_and_fetch(t, memory, BYTES_MAX));
+    KIT_TRY(lend_and_fetch(t, (char *)memory, 100003));
     transport_memory_free(memory);
   }
   return 0;
@@ -200,22 +200,22 @@ int transport_case_stopped_fetches(const transport_fixture_t *fixture, transport
   transport_reason_t found;
   transport_fetch_t *fetch;
   unsigned char *data = malloc(BYTES_MAX), *own = calloc(1, BYTES_MAX), *then = malloc(BYTES_MAX);
-  uint64_t deadline = wire_deadline_ns();
+  uint64_t deadline = kit_deadline_ns();
   if (data == NULL || own == NULL || then == NULL) abort();
   fill(data, t->rank, BYTES_MAX);
-  WIRE_TRY(connect_all(t));
-  WIRE_TRY(expose(t, data, BYTES_MAX));
-  WIRE_TRY(begin(t, own, 0, BYTES_MAX, &fetch));
+  KIT_TRY(connect_all(t));
+  KIT_TRY(expose(t, data, BYTES_MAX));
+  KIT_TRY(begin(t, own, 0, BYTES_MAX, &fetch));
   if (t->rank % 2 == 1) base_clock_sleep_ns(SETTLED_NS / 100);
   fetch->port->transport->ops->fetch->stop(fetch);
   memcpy(then, own, BYTES_MAX);
   withdraw(t, false);
   if (t->rank == 0) t->ops->abort(t, &reason);
-  while (!t->ops->aborted(t, &found) && base_clock_now_ns() < deadline) wire_pause();
-  WIRE_REQUIRE(t->ops->aborted(t, &found), "rank %d does not hear of the abort", t->rank);
-  WIRE_REQUIRE(strcmp(found.text, "late") == 0, "it hears '%s'", found.text);
+  while (!t->ops->aborted(t, &found) && base_clock_now_ns() < deadline) kit_pause();
+  KIT_REQUIRE(t->ops->aborted(t, &found), "rank %d does not hear of the abort", t->rank);
+  KIT_REQUIRE(strcmp(found.text, "late") == 0, "it hears '%s'", found.text);
   base_clock_sleep_ns(SETTLED_NS);
-  WIRE_REQUIRE(memcmp(then, own, BYTES_MAX) == 0, "a fetch that was stopped still writes");
+  KIT_REQUIRE(memcmp(then, own, BYTES_MAX) == 0, "a fetch that was stopped still writes");
   free(data);
   free(own);
   free(then);

@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "transport/kit.h"
-#include "transport/wire.h"
+#include "transport/kit_steps.h"
 #include "verify/random.h"
 
 #define PAGE ((size_t)4096)
@@ -62,7 +62,7 @@ static void offer(int rank, places_t *places) {
 
 static int require_probe(transport_t *t) {
   char why[TRANSPORT_WHY_BYTES] = "";
-  WIRE_REQUIRE(t->ops->probe_get(t, why), "rank %d cannot get: %s", t->rank, why);
+  KIT_REQUIRE(t->ops->probe_get(t, why), "rank %d cannot get: %s", t->rank, why);
   return 0;
 }
 
@@ -82,14 +82,14 @@ static int get_exactly(transport_t *t, int peer, size_t offset, size_t bytes, un
   memset(own, MARGIN_BYTE, bytes + 2 * MARGIN);
   coll_status_t status =
       t->ops->get(t, peer, own + MARGIN, places->large[peer] + offset, bytes, &done);
-  WIRE_REQUIRE(status == COLL_OK && done, "%zu bytes at %zu of rank %d: done %d: %s", bytes, offset,
-               peer, done, base_last_error());
+  KIT_REQUIRE(status == COLL_OK && done, "%zu bytes at %zu of rank %d: done %d: %s", bytes, offset,
+              peer, done, base_last_error());
   for (size_t i = 0; i < bytes; i++) {
-    WIRE_REQUIRE(own[MARGIN + i] == byte_at(peer, offset + i),
-                 "%zu bytes at %zu of rank %d: byte %zu is wrong", bytes, offset, peer, i);
+    KIT_REQUIRE(own[MARGIN + i] == byte_at(peer, offset + i),
+                "%zu bytes at %zu of rank %d: byte %zu is wrong", bytes, offset, peer, i);
   }
-  WIRE_REQUIRE(is_margin(own) && is_margin(own + MARGIN + bytes),
-               "%zu bytes at %zu of rank %d: memory beside them was written", bytes, offset, peer);
+  KIT_REQUIRE(is_margin(own) && is_margin(own + MARGIN + bytes),
+              "%zu bytes at %zu of rank %d: memory beside them was written", bytes, offset, peer);
   return 0;
 }
 
@@ -116,9 +116,9 @@ int transport_case_gets(const transport_fixture_t *fixture, transport_t **end) {
   transport_t *t = *end;
   offer(t->rank, harness_board());
   harness_barrier();
-  WIRE_TRY(require_probe(t));
+  KIT_TRY(require_probe(t));
   for (int peer = 0; peer < t->size; peer++) {
-    if (peer != t->rank) WIRE_TRY(get_every_size(t, peer));
+    if (peer != t->rank) KIT_TRY(get_every_size(t, peer));
   }
   harness_barrier();
   return 0;
@@ -130,19 +130,19 @@ static int get_page(transport_t *t, int peer, uint64_t address, unsigned char pa
   bool done = false;
   memset(page, MARGIN_BYTE, PAGE);
   coll_status_t status = t->ops->get(t, peer, page, address, PAGE, &done);
-  WIRE_REQUIRE(status == COLL_OK && done, "a page of rank %d: done %d: %s", peer, done,
-               base_last_error());
+  KIT_REQUIRE(status == COLL_OK && done, "a page of rank %d: done %d: %s", peer, done,
+              base_last_error());
   return 0;
 }
 
 static int get_readable(transport_t *t, int peer, const places_t *places) {
   static const unsigned char zeros[PAGE];
   unsigned char page[PAGE];
-  WIRE_TRY(get_page(t, peer, places->untouched[peer] + PAGE / 2, page));
-  WIRE_REQUIRE(memcmp(page, zeros, PAGE) == 0, "pages that were never touched are not zero");
-  WIRE_TRY(get_page(t, peer, places->read_only[peer], page));
+  KIT_TRY(get_page(t, peer, places->untouched[peer] + PAGE / 2, page));
+  KIT_REQUIRE(memcmp(page, zeros, PAGE) == 0, "pages that were never touched are not zero");
+  KIT_TRY(get_page(t, peer, places->read_only[peer], page));
   for (size_t i = 0; i < PAGE; i++) {
-    WIRE_REQUIRE(page[i] == byte_at(peer, i), "byte %zu of a read-only page is wrong", i);
+    KIT_REQUIRE(page[i] == byte_at(peer, i), "byte %zu of a read-only page is wrong", i);
   }
   return 0;
 }
@@ -156,9 +156,9 @@ static int get_unreadable(transport_t *t, int peer, uint64_t address, size_t bef
   coll_status_t status = t->ops->get(t, peer, own, address - before, before + 100, &done);
   free(own);
   snprintf(name, sizeof name, "rank %d", peer);
-  WIRE_REQUIRE(status == COLL_ERROR_SYSTEM, "memory of rank %d that is not there: status %d", peer,
-               (int)status);
-  WIRE_REQUIRE(
+  KIT_REQUIRE(status == COLL_ERROR_SYSTEM, "memory of rank %d that is not there: status %d", peer,
+              (int)status);
+  KIT_REQUIRE(
       strstr(base_last_error(), "cannot read") != NULL && strstr(base_last_error(), name) != NULL,
       "it names not what cannot be read and %s: %s", name, base_last_error());
   return 0;
@@ -170,15 +170,15 @@ int transport_case_get_kinds(const transport_fixture_t *fixture, transport_t **e
   places_t *places = harness_board();
   offer(t->rank, places);
   harness_barrier();
-  WIRE_TRY(require_probe(t));
+  KIT_TRY(require_probe(t));
   for (int peer = 0; peer < t->size; peer++) {
     if (peer == t->rank) continue;
-    WIRE_TRY(get_readable(t, peer, places));
+    KIT_TRY(get_readable(t, peer, places));
     for (size_t before = 0; before <= PAGE; before += PAGE / 2) {
-      WIRE_TRY(get_unreadable(t, peer, places->forbidden[peer], before));
-      WIRE_TRY(get_unreadable(t, peer, places->unmapped[peer], before));
+      KIT_TRY(get_unreadable(t, peer, places->forbidden[peer], before));
+      KIT_TRY(get_unreadable(t, peer, places->unmapped[peer], before));
     }
-    WIRE_TRY(get_exactly(t, peer, 5, 1000, (unsigned char[1000 + 2 * MARGIN]){0}));
+    KIT_TRY(get_exactly(t, peer, 5, 1000, (unsigned char[1000 + 2 * MARGIN]){0}));
   }
   harness_barrier();
   return 0;
@@ -189,16 +189,16 @@ int transport_case_get_kinds(const transport_fixture_t *fixture, transport_t **e
 /* Gets from rank 0 until that is no longer possible. Whatever was got is exact. */
 static int get_until_gone(transport_t *t, uint64_t address, unsigned char *own, size_t bytes) {
   unsigned char *expected = malloc(bytes);
-  uint64_t deadline = wire_deadline_ns();
+  uint64_t deadline = kit_deadline_ns();
   bool done = true;
   if (expected == NULL) abort();
   fill(expected, 0, bytes);
   for (long gets = 0; done; gets++) {
     memset(own, MARGIN_BYTE, bytes);
     coll_status_t status = t->ops->get(t, 0, own, address, bytes, &done);
-    WIRE_REQUIRE(status == COLL_OK, "after %ld gets: %s", gets, base_last_error());
-    WIRE_REQUIRE(!done || memcmp(own, expected, bytes) == 0, "get %ld has wrong bytes", gets);
-    WIRE_REQUIRE(base_clock_now_ns() < deadline, "rank 0 can still be read");
+    KIT_REQUIRE(status == COLL_OK, "after %ld gets: %s", gets, base_last_error());
+    KIT_REQUIRE(!done || memcmp(own, expected, bytes) == 0, "get %ld has wrong bytes", gets);
+    KIT_REQUIRE(base_clock_now_ns() < deadline, "rank 0 can still be read");
   }
   free(expected);
   return 0;
@@ -215,24 +215,24 @@ int transport_case_get_death(const transport_fixture_t *fixture, transport_t **e
   if (own == NULL) abort();
   offer(t->rank, harness_board());
   harness_barrier(); /* all ranks have created their transports */
-  WIRE_TRY(require_probe(t));
+  KIT_TRY(require_probe(t));
   harness_barrier();
   if (t->rank == 0) {
     base_clock_sleep_ns(ALIVE_NS);
     harness_kill(0);
   }
-  WIRE_TRY(get_until_gone(t, places->large[0], own, LARGE_BYTES));
-  while (t->ops->peer_state(t, 0) == TRANSPORT_PEER_HERE) wire_pause();
-  WIRE_REQUIRE(t->ops->peer_state(t, 0) == TRANSPORT_PEER_LOST, "rank 0 has left");
+  KIT_TRY(get_until_gone(t, places->large[0], own, LARGE_BYTES));
+  while (t->ops->peer_state(t, 0) == TRANSPORT_PEER_HERE) kit_pause();
+  KIT_REQUIRE(t->ops->peer_state(t, 0) == TRANSPORT_PEER_LOST, "rank 0 has left");
   for (int i = 0; i < 3; i++) {
     done = true;
     coll_status_t status = t->ops->get(t, 0, own, places->large[0], 100, &done);
-    WIRE_REQUIRE(status == COLL_OK && !done, "a dead rank is read: %s", base_last_error());
+    KIT_REQUIRE(status == COLL_OK && !done, "a dead rank is read: %s", base_last_error());
   }
   free(own);
   int other = 3 - t->rank; /* the survivors wait for each other before they leave */
-  WIRE_TRY(wire_signal(t, other, 0, 1));
-  WIRE_TRY(wire_wait(t, other, 0, 1));
+  KIT_TRY(kit_signal(t, other, 0, 1));
+  KIT_TRY(kit_wait(t, other, 0, 1));
   t->ops->destroy(t);
   *end = NULL; /* skips the runner's barrier, which rank 0 cannot reach */
   return 0;
@@ -244,7 +244,7 @@ int transport_case_no_gets(const transport_fixture_t *fixture, transport_t **end
   (void)fixture;
   transport_t *t = *end;
   char why[TRANSPORT_WHY_BYTES] = "";
-  WIRE_REQUIRE(!t->ops->probe_get(t, why), "it can get from ranks of this process");
-  WIRE_REQUIRE(strchr(why, ' ') != NULL && why[strlen(why) - 1] != '.', "no reason: '%s'", why);
+  KIT_REQUIRE(!t->ops->probe_get(t, why), "it can get from ranks of this process");
+  KIT_REQUIRE(strchr(why, ' ') != NULL && why[strlen(why) - 1] != '.', "no reason: '%s'", why);
   return 0;
 }

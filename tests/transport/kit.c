@@ -6,7 +6,7 @@
 
 #include "harness/harness.h"
 #include "harness/sample.h"
-#include "transport/wire.h"
+#include "transport/kit_steps.h"
 
 coll_status_t transport_kit_private_alloc(size_t bytes, void **ptr) {
   *ptr = calloc(1, bytes);
@@ -41,7 +41,7 @@ static int run_case(int rank, int size, void *context) {
   int code = job->body(job->fixture, &end);
   if (code != 0) return code;
   if (end != NULL) {
-    wire_barrier(end); /* everything sent is received before any rank leaves */
+    kit_barrier(end); /* everything sent is received before any rank leaves */
     end->ops->destroy(end);
   }
   return 0;
@@ -49,7 +49,7 @@ static int run_case(int rank, int size, void *context) {
 
 /* Longer than a sleep that nothing ends, so that the case itself says what it missed. */
 static int timeout_ms(void) {
-  return (int)(3 * wire_limit_ns / 1000000);
+  return (int)(3 * kit_limit_ns / 1000000);
 }
 
 void transport_kit_threads(const transport_fixture_t *fixture, int size, transport_case_t body) {

@@ -9,8 +9,8 @@
 #include <criterion/criterion.h>
 
 #include "harness/harness.h"
+#include "transport/kit_steps.h"
 #include "transport/ops.h"
-#include "transport/wire.h"
 
 /* How a test creates connected transports. */
 typedef struct transport_fixture {
@@ -257,7 +257,7 @@ int transport_case_pending_out(const transport_fixture_t *fixture, transport_t *
 /* How soon sleepers are woken and deaths detected. */
 #define TRANSPORT_KIT_TIMES(suite, fixture, run)              \
   Test(timing_##suite, sleepers_are_woken_in_time) {          \
-    wire_measure(1000);                                       \
+    kit_measure(1000);                                        \
     run(&(fixture), 2, transport_case_wakes);                 \
     run(&(fixture), 2, transport_case_no_missed_wake);        \
     run(&(fixture), 2, transport_case_wakes_for_room);        \
@@ -271,7 +271,7 @@ int transport_case_pending_out(const transport_fixture_t *fixture, transport_t *
     transport_kit_with_death(&(fixture), 3, transport_case_death); \
   }                                                                \
   Test(timing_##suite, a_death_is_detected_in_time) {              \
-    wire_measure(2000);                                            \
+    kit_measure(2000);                                             \
     transport_kit_with_death(&(fixture), 3, transport_case_death); \
   }
 

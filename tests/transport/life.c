@@ -4,12 +4,12 @@
 
 #include "base/clock.h"
 #include "transport/kit.h"
-#include "transport/wire.h"
+#include "transport/kit_steps.h"
 
 int transport_case_slots(const transport_fixture_t *fixture, transport_t **end) {
   (void)fixture;
   const transport_ops_t *ops = (*end)->ops;
-  WIRE_REQUIRE(ops->name != NULL && ops->name[0] != '\0', "it has no name");
+  KIT_REQUIRE(ops->name != NULL && ops->name[0] != '\0', "it has no name");
   bool all = ops->port && ops->send && ops->recv && ops->peek && ops->take && ops->mcast_send &&
              ops->mcast_peek && ops->mcast_take && ops->signal && ops->wait && ops->signaled &&
              ops->address && ops->map && ops->scratch && ops->arm && ops->sleep && ops->disarm &&
@@ -17,7 +17,7 @@ int transport_case_slots(const transport_fixture_t *fixture, transport_t **end) 
              ops->drained && ops->pending_out && ops->pass_descriptor && ops->take_descriptor &&
              ops->probe_get && ops->get && ops->fetch && ops->peer_state && ops->abort &&
              ops->aborted && ops->destroy;
-  WIRE_REQUIRE(all, "a slot of %s is NULL", ops->name);
+  KIT_REQUIRE(all, "a slot of %s is NULL", ops->name);
   return 0;
 }
 
@@ -25,20 +25,20 @@ static int send_address(transport_t *t, int peer, const transport_address_t *add
   transport_head_t head = {.bytes = sizeof *address};
   bool done = false;
   coll_status_t status = t->ops->send(t->ops->port(t, peer, 0), address, &head, &done);
-  WIRE_REQUIRE(status == COLL_OK && done, "cannot send an address: %s", base_last_error());
+  KIT_REQUIRE(status == COLL_OK && done, "cannot send an address: %s", base_last_error());
   return 0;
 }
 
 static int recv_address(transport_t *t, int peer, transport_address_t *address) {
   transport_head_t head = {0};
-  uint64_t deadline = wire_deadline_ns();
+  uint64_t deadline = kit_deadline_ns();
   bool done = false;
   while (!done && base_clock_now_ns() < deadline) {
     if (t->ops->recv(t->ops->port(t, peer, 0), address, sizeof *address, &head, &done) != COLL_OK)
       break;
-    if (!done) wire_pause();
+    if (!done) kit_pause();
   }
-  WIRE_REQUIRE(done && head.bytes == sizeof *address, "no address from %d", peer);
+  KIT_REQUIRE(done && head.bytes == sizeof *address, "no address from %d", peer);
   return 0;
 }
 
@@ -50,30 +50,30 @@ static int write_through(const transport_fixture_t *fixture, transport_t *t, siz
   transport_address_t address = {0, 0}, again = {0, 0};
   void *memory = NULL;
   if (t->rank == owner) {
-    WIRE_REQUIRE(fixture->alloc(bytes, &memory) == COLL_OK, "%s", base_last_error());
+    KIT_REQUIRE(fixture->alloc(bytes, &memory) == COLL_OK, "%s", base_last_error());
     char *part = (char *)memory + OFFSET;
-    WIRE_REQUIRE(t->ops->address(t, part, LENGTH, &address) == COLL_OK &&
-                     t->ops->address(t, part, LENGTH, &again) == COLL_OK,
-                 "%s", base_last_error());
-    WIRE_REQUIRE(address.segment != 0, "memory that can be mapped has no address");
-    WIRE_REQUIRE(address.segment == again.segment && address.offset == again.offset,
-                 "the same memory has two addresses");
-    WIRE_TRY(send_address(t, writer, &address));
+    KIT_REQUIRE(t->ops->address(t, part, LENGTH, &address) == COLL_OK &&
+                    t->ops->address(t, part, LENGTH, &again) == COLL_OK,
+                "%s", base_last_error());
+    KIT_REQUIRE(address.segment != 0, "memory that can be mapped has no address");
+    KIT_REQUIRE(address.segment == again.segment && address.offset == again.offset,
+                "the same memory has two addresses");
+    KIT_TRY(send_address(t, writer, &address));
   }
   if (t->rank == writer) {
     void *mapped = NULL;
-    WIRE_TRY(recv_address(t, owner, &address));
-    WIRE_REQUIRE(t->ops->map(t, owner, &address, &mapped) == COLL_OK, "%s", base_last_error());
-    WIRE_REQUIRE(mapped != NULL, "rank %d's memory cannot be mapped", owner);
-    wire_fill(mapped, bytes, LENGTH);
-    WIRE_TRY(wire_signal(t, owner, 0, 1));
+    KIT_TRY(recv_address(t, owner, &address));
+    KIT_REQUIRE(t->ops->map(t, owner, &address, &mapped) == COLL_OK, "%s", base_last_error());
+    KIT_REQUIRE(mapped != NULL, "rank %d's memory cannot be mapped", owner);
+    kit_fill(mapped, bytes, LENGTH);
+    KIT_TRY(kit_signal(t, owner, 0, 1));
   }
   if (t->rank == owner) {
-    WIRE_TRY(wire_wait(t, writer, 0, 1));
-    WIRE_REQUIRE(wire_is((char *)memory + OFFSET, bytes, LENGTH), "written bytes are missing");
-    WIRE_REQUIRE(((char *)memory)[OFFSET - 1] == 0 && ((char *)memory)[OFFSET + LENGTH] == 0,
-                 "bytes outside of the range were written");
-    WIRE_REQUIRE(fixture->release(memory) == COLL_OK, "%s", base_last_error());
+    KIT_TRY(kit_wait(t, writer, 0, 1));
+    KIT_REQUIRE(kit_is((char *)memory + OFFSET, bytes, LENGTH), "written bytes are missing");
+    KIT_REQUIRE(((char *)memory)[OFFSET - 1] == 0 && ((char *)memory)[OFFSET + LENGTH] == 0,
+                "bytes outside of the range were written");
+    KIT_REQUIRE(fixture->release(memory) == COLL_OK, "%s", base_last_error());
   }
   return 0;
 }
@@ -82,12 +82,12 @@ int transport_case_memory(const transport_fixture_t *fixture, transport_t **end)
   transport_t *t = *end;
   if (!fixture->maps) {
     transport_address_t address = {1, 1};
-    WIRE_REQUIRE(t->ops->address(t, &address, sizeof address, &address) == COLL_OK, "%s",
-                 base_last_error());
-    WIRE_REQUIRE(address.segment == 0, "memory that cannot be mapped has an address");
+    KIT_REQUIRE(t->ops->address(t, &address, sizeof address, &address) == COLL_OK, "%s",
+                base_last_error());
+    KIT_REQUIRE(address.segment == 0, "memory that cannot be mapped has an address");
     return 0;
   }
-  WIRE_TRY(write_through(fixture, t, 16384));
+  KIT_TRY(write_through(fixture, t, 16384));
   harness_barrier();
   return write_through(fixture, t, 1 << 20); /* again, after the first buffer was freed */
 }
@@ -102,26 +102,26 @@ int transport_case_scratch(const transport_fixture_t *fixture, transport_t **end
   if (!fixture->has_scratch) {
     for (int r = 0; r < t->size; r++) {
       if (r != t->rank) t->ops->scratch(t, r, &first, &bytes);
-      WIRE_REQUIRE(r == t->rank || first == NULL, "scratch of rank %d without mapping", r);
+      KIT_REQUIRE(r == t->rank || first == NULL, "scratch of rank %d without mapping", r);
     }
     return 0;
   }
-  WIRE_REQUIRE(first != NULL && bytes >= 4096, "no scratch");
+  KIT_REQUIRE(first != NULL && bytes >= 4096, "no scratch");
   harness_barrier();
   for (int r = 0; r < t->size; r++) {
     void *scratch = NULL;
     size_t size = 0;
     t->ops->scratch(t, r, &scratch, &size);
-    WIRE_REQUIRE(scratch != NULL && size == bytes, "rank %d has %zu bytes of scratch, not %zu", r,
-                 size, bytes);
+    KIT_REQUIRE(scratch != NULL && size == bytes, "rank %d has %zu bytes of scratch, not %zu", r,
+                size, bytes);
     ((unsigned char *)scratch)[t->rank] = (unsigned char)(10 * r + t->rank + 1);
     ((unsigned char *)scratch)[bytes - 1 - (size_t)t->rank] = (unsigned char)(t->rank + 1);
   }
   harness_barrier();
   for (int r = 0; r < t->size; r++) {
     const unsigned char *own = first;
-    WIRE_REQUIRE(own[r] == 10 * t->rank + r + 1, "the first byte of rank %d is missing", r);
-    WIRE_REQUIRE(own[bytes - 1 - (size_t)r] == r + 1, "the last byte of rank %d is missing", r);
+    KIT_REQUIRE(own[r] == 10 * t->rank + r + 1, "the first byte of rank %d is missing", r);
+    KIT_REQUIRE(own[bytes - 1 - (size_t)r] == r + 1, "the last byte of rank %d is missing", r);
   }
   return 0;
 }
@@ -130,35 +130,35 @@ int transport_case_scratch(const transport_fixture_t *fixture, transport_t **end
 static int expect_state(transport_t *t, int peer, transport_peer_state_t state) {
   uint64_t begin = base_clock_now_ns();
   while (t->ops->peer_state(t, peer) != state) {
-    WIRE_REQUIRE(base_clock_now_ns() - begin < wire_wake_ns, "rank %d sees rank %d in state %d",
-                 t->rank, peer, (int)t->ops->peer_state(t, peer));
+    KIT_REQUIRE(base_clock_now_ns() - begin < kit_wake_ns, "rank %d sees rank %d in state %d",
+                t->rank, peer, (int)t->ops->peer_state(t, peer));
     base_clock_sleep_ns(1000000);
   }
-  wire_print("the end of a rank is detected", base_clock_now_ns() - begin);
+  kit_print("the end of a rank is detected", base_clock_now_ns() - begin);
   return 0;
 }
 
 static int see_rank_0_go(transport_t *t, transport_peer_state_t state) {
   int other = 3 - t->rank;
-  WIRE_TRY(expect_state(t, 0, state));
-  WIRE_REQUIRE(t->ops->peer_state(t, other) == TRANSPORT_PEER_HERE,
-               "the wrong rank is reported as gone");
-  for (uint64_t i = 0; i < 3; i++) WIRE_TRY(wire_expect(t, 0, 0, i, 500));
-  return wire_expect_nothing(t, 0, 0);
+  KIT_TRY(expect_state(t, 0, state));
+  KIT_REQUIRE(t->ops->peer_state(t, other) == TRANSPORT_PEER_HERE,
+              "the wrong rank is reported as gone");
+  for (uint64_t i = 0; i < 3; i++) KIT_TRY(kit_expect(t, 0, 0, i, 500));
+  return kit_expect_nothing(t, 0, 0);
 }
 
 /* Rank 0 sends and leaves; the others detect it and still receive what it sent. */
 int transport_case_leave(const transport_fixture_t *fixture, transport_t **end) {
   (void)fixture;
   transport_t *t = *end;
-  WIRE_REQUIRE(t->rank == 0 || t->ops->peer_state(t, 0) == TRANSPORT_PEER_HERE,
-               "reported as gone too early");
+  KIT_REQUIRE(t->rank == 0 || t->ops->peer_state(t, 0) == TRANSPORT_PEER_HERE,
+              "reported as gone too early");
   harness_barrier();
   if (t->rank > 0) {
-    WIRE_TRY(see_rank_0_go(t, TRANSPORT_PEER_LEFT));
+    KIT_TRY(see_rank_0_go(t, TRANSPORT_PEER_LEFT));
   } else {
     for (int peer = 1; peer < t->size; peer++) {
-      for (uint64_t i = 0; i < 3; i++) WIRE_TRY(wire_send(t, peer, 0, i, 500));
+      for (uint64_t i = 0; i < 3; i++) KIT_TRY(kit_send(t, peer, 0, i, 500));
     }
     t->ops->destroy(t);
     *end = NULL;
@@ -173,14 +173,14 @@ int transport_case_death(const transport_fixture_t *fixture, transport_t **end) 
   harness_barrier();
   if (t->rank == 0) {
     for (int peer = 1; peer < t->size; peer++) {
-      for (uint64_t i = 0; i < 3; i++) WIRE_TRY(wire_send(t, peer, 0, i, 500));
+      for (uint64_t i = 0; i < 3; i++) KIT_TRY(kit_send(t, peer, 0, i, 500));
     }
     harness_kill(0);
   }
-  WIRE_TRY(see_rank_0_go(t, TRANSPORT_PEER_LOST));
+  KIT_TRY(see_rank_0_go(t, TRANSPORT_PEER_LOST));
   int other = 3 - t->rank; /* the survivors continue, and wait for each other before they leave */
-  WIRE_TRY(wire_signal(t, other, 0, 1));
-  WIRE_TRY(wire_wait(t, other, 0, 1));
+  KIT_TRY(kit_signal(t, other, 0, 1));
+  KIT_TRY(kit_wait(t, other, 0, 1));
   t->ops->destroy(t);
   *end = NULL; /* skips the runner's barrier, which rank 0 cannot reach */
   return 0;
@@ -203,12 +203,12 @@ static bool is_reason(const transport_reason_t *reason, int number, int size) {
 }
 
 static int wait_for_abort(transport_t *t, transport_reason_t *reason) {
-  uint64_t deadline = wire_deadline_ns();
+  uint64_t deadline = kit_deadline_ns();
   while (!t->ops->aborted(t, reason)) {
-    WIRE_REQUIRE(base_clock_now_ns() < deadline, "rank %d saw no abort", t->rank);
-    wire_pause();
+    KIT_REQUIRE(base_clock_now_ns() < deadline, "rank %d saw no abort", t->rank);
+    kit_pause();
   }
-  WIRE_REQUIRE(atomic_load(t->abort_word) != 0, "rank %d has no abort_word set", t->rank);
+  KIT_REQUIRE(atomic_load(t->abort_word) != 0, "rank %d has no abort_word set", t->rank);
   return 0;
 }
 
@@ -218,20 +218,20 @@ int transport_case_aborts(const transport_fixture_t *fixture, transport_t **end)
   (void)fixture;
   transport_t *t = *end;
   transport_reason_t reason = {0}, first = reason_of(FIRST, t->size);
-  WIRE_REQUIRE(!t->ops->aborted(t, &reason), "aborted from the start");
-  WIRE_REQUIRE(t->abort_word != NULL && atomic_load(t->abort_word) == 0, "its abort_word is set");
+  KIT_REQUIRE(!t->ops->aborted(t, &reason), "aborted from the start");
+  KIT_REQUIRE(t->abort_word != NULL && atomic_load(t->abort_word) == 0, "its abort_word is set");
   harness_barrier();
   if (t->rank == t->size - 1) t->ops->abort(t, &first);
-  WIRE_TRY(wait_for_abort(t, &reason));
-  WIRE_REQUIRE(is_reason(&reason, FIRST, t->size), "rank %d got: rank %d, %d, %.20s", t->rank,
-               reason.failed_rank, (int)reason.status, reason.text);
+  KIT_TRY(wait_for_abort(t, &reason));
+  KIT_REQUIRE(is_reason(&reason, FIRST, t->size), "rank %d got: rank %d, %d, %.20s", t->rank,
+              reason.failed_rank, (int)reason.status, reason.text);
   harness_barrier();
   transport_reason_t later = reason_of(LATER + t->rank, t->size);
   t->ops->abort(t, &later); /* a second abort by the same rank too */
   harness_barrier();
-  WIRE_TRY(wait_for_abort(t, &reason));
-  WIRE_REQUIRE(is_reason(&reason, FIRST, t->size), "rank %d now gets: rank %d, %d, %.20s", t->rank,
-               reason.failed_rank, (int)reason.status, reason.text);
+  KIT_TRY(wait_for_abort(t, &reason));
+  KIT_REQUIRE(is_reason(&reason, FIRST, t->size), "rank %d now gets: rank %d, %d, %.20s", t->rank,
+              reason.failed_rank, (int)reason.status, reason.text);
   return 0;
 }
 
@@ -259,19 +259,18 @@ int transport_case_aborts_at_once(const transport_fixture_t *fixture, transport_
   harness_barrier();
   for (int i = 0; i < THREADS; i++) {
     jobs[i] = (abort_job_t){t, THREADS * t->rank + i};
-    WIRE_REQUIRE(pthread_create(&threads[i], NULL, abort_thread, &jobs[i]) == 0, "no thread");
+    KIT_REQUIRE(pthread_create(&threads[i], NULL, abort_thread, &jobs[i]) == 0, "no thread");
   }
   int heard_early = wait_for_abort(t, &reason);
   for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
-  WIRE_TRY(heard_early);
+  KIT_TRY(heard_early);
   while (number < THREADS * t->size && !is_reason(&reason, number, t->size)) number++;
-  WIRE_REQUIRE(number < THREADS * t->size,
-               "rank %d got a reason that no rank gave: rank %d, %d, %s", t->rank,
-               reason.failed_rank, (int)reason.status, reason.text);
+  KIT_REQUIRE(number < THREADS * t->size, "rank %d got a reason that no rank gave: rank %d, %d, %s",
+              t->rank, reason.failed_rank, (int)reason.status, reason.text);
   reasons[t->rank] = number;
   harness_barrier();
-  WIRE_REQUIRE(number == reasons[0], "rank %d got reason %d, rank 0 reason %d", t->rank, number,
-               reasons[0]);
+  KIT_REQUIRE(number == reasons[0], "rank %d got reason %d, rank 0 reason %d", t->rank, number,
+              reasons[0]);
   return 0;
 }
 
@@ -286,16 +285,16 @@ int transport_case_abort_wakes(const transport_fixture_t *fixture, transport_t *
   t->ops->arm(t);
   uint64_t begin = base_clock_now_ns();
   if (t->rank == 0) {
-    WIRE_REQUIRE(pthread_create(&thread, NULL, abort_thread, &job) == 0, "no thread");
+    KIT_REQUIRE(pthread_create(&thread, NULL, abort_thread, &job) == 0, "no thread");
   }
-  while (!t->ops->aborted(t, &reason) && base_clock_now_ns() - begin < 2 * wire_wake_ns) {
-    t->ops->sleep(t, 2 * wire_wake_ns);
+  while (!t->ops->aborted(t, &reason) && base_clock_now_ns() - begin < 2 * kit_wake_ns) {
+    t->ops->sleep(t, 2 * kit_wake_ns);
     t->ops->disarm(t);
     if (!t->ops->aborted(t, &reason)) t->ops->arm(t);
   }
   uint64_t slept = base_clock_now_ns() - begin;
   if (t->rank == 0) pthread_join(thread, NULL);
-  WIRE_REQUIRE(slept < wire_wake_ns, "rank %d slept through the abort", t->rank);
-  wire_print("a sleeper is woken for an abort", slept);
+  KIT_REQUIRE(slept < kit_wake_ns, "rank %d slept through the abort", t->rank);
+  kit_print("a sleeper is woken for an abort", slept);
   return 0;
 }

@@ -1,30 +1,30 @@
 /* Cases for transports with multicast. */
 #include "base/clock.h"
 #include "transport/kit.h"
-#include "transport/wire.h"
+#include "transport/kit_steps.h"
 
-#define POST_BYTES_MAX WIRE_BYTES_MAX
+#define POST_BYTES_MAX KIT_BYTES_MAX
 
 static int mcast_send_try(transport_t *t, uint64_t number, size_t bytes, bool *done) {
   unsigned char data[POST_BYTES_MAX];
-  transport_head_t head = {.call = wire_id(number), .bytes = bytes};
-  wire_fill(data, number, bytes);
-  WIRE_REQUIRE(t->ops->mcast_send(t, data, &head, done) == COLL_OK, "mcast_send: %s",
-               base_last_error());
+  transport_head_t head = {.call = kit_id(number), .bytes = bytes};
+  kit_fill(data, number, bytes);
+  KIT_REQUIRE(t->ops->mcast_send(t, data, &head, done) == COLL_OK, "mcast_send: %s",
+              base_last_error());
   return 0;
 }
 
 static int mcast_recv_try(transport_t *t, int peer, uint64_t number, size_t bytes, bool *done) {
   transport_head_t head;
   const void *data;
-  WIRE_REQUIRE(t->ops->mcast_peek(t, peer, &data, &head, done) == COLL_OK, "mcast_peek: %s",
-               base_last_error());
+  KIT_REQUIRE(t->ops->mcast_peek(t, peer, &data, &head, done) == COLL_OK, "mcast_peek: %s",
+              base_last_error());
   if (!*done) return 0;
-  WIRE_REQUIRE(flight_call_is(head.call, wire_id(number)) && head.bytes == bytes &&
-                   wire_is(data, number, bytes),
-               "rank %d: expected multicast message %d of rank %d, got one of %d bytes", t->rank,
-               (int)number, peer, (int)head.bytes);
-  WIRE_REQUIRE(t->ops->mcast_take(t, peer) == COLL_OK, "mcast_take: %s", base_last_error());
+  KIT_REQUIRE(flight_call_is(head.call, kit_id(number)) && head.bytes == bytes &&
+                  kit_is(data, number, bytes),
+              "rank %d: expected multicast message %d of rank %d, got one of %d bytes", t->rank,
+              (int)number, peer, (int)head.bytes);
+  KIT_REQUIRE(t->ops->mcast_take(t, peer) == COLL_OK, "mcast_take: %s", base_last_error());
   return 0;
 }
 
@@ -42,23 +42,23 @@ int transport_case_mcast(const transport_fixture_t *fixture, transport_t **end) 
   enum { MESSAGES = 500 };
   (void)fixture;
   transport_t *t = *end;
-  uint64_t sent = 0, read[HARNESS_RANKS_MAX] = {0}, deadline = wire_deadline_ns();
+  uint64_t sent = 0, read[HARNESS_RANKS_MAX] = {0}, deadline = kit_deadline_ns();
   for (int left = 1; left > 0;) {
     bool done = false;
     if (sent < MESSAGES) {
-      WIRE_TRY(mcast_send_try(t, number_of(t->rank, sent), size_of(t->rank, sent), &done));
+      KIT_TRY(mcast_send_try(t, number_of(t->rank, sent), size_of(t->rank, sent), &done));
     }
     sent += done;
     left = sent < MESSAGES;
     for (int peer = 0; peer < t->size; peer++) {
       if (peer == t->rank || read[peer] == MESSAGES) continue;
       uint64_t count = read[peer];
-      WIRE_TRY(mcast_recv_try(t, peer, number_of(peer, count), size_of(peer, count), &done));
+      KIT_TRY(mcast_recv_try(t, peer, number_of(peer, count), size_of(peer, count), &done));
       read[peer] += done;
       left += read[peer] < MESSAGES;
     }
-    WIRE_REQUIRE(base_clock_now_ns() < deadline, "rank %d is stuck", t->rank);
-    wire_pause();
+    KIT_REQUIRE(base_clock_now_ns() < deadline, "rank %d is stuck", t->rank);
+    kit_pause();
   }
   return 0;
 }
@@ -76,22 +76,22 @@ int transport_case_mcast_full(const transport_fixture_t *fixture, transport_t **
       bool done = true;
       uint64_t count = 0;
       while (done && count < ENOUGH) {
-        WIRE_TRY(mcast_send_try(t, number_of(phase == 1, count), BYTES, &done));
+        KIT_TRY(mcast_send_try(t, number_of(phase == 1, count), BYTES, &done));
         count += done;
       }
-      if (phase == 1) WIRE_REQUIRE(count == 0, "it overwrote messages that were not taken");
-      if (phase == 0) WIRE_REQUIRE(count >= TRANSPORT_DEPTH, "holds only %d messages", (int)count);
+      if (phase == 1) KIT_REQUIRE(count == 0, "it overwrote messages that were not taken");
+      if (phase == 0) KIT_REQUIRE(count >= TRANSPORT_DEPTH, "holds only %d messages", (int)count);
       if (phase == 2)
-        WIRE_REQUIRE(count == *capacity, "has room for %d messages, not as many as before",
-                     (int)count);
+        KIT_REQUIRE(count == *capacity, "has room for %d messages, not as many as before",
+                    (int)count);
       *capacity = phase == 1 ? *capacity : count;
     }
     harness_barrier();
     bool reads = t->rank != 0 && (phase == 2 || (phase == 0) == (t->rank != slowest));
     for (uint64_t i = 0; reads && i < *capacity; i++) {
       bool done;
-      WIRE_TRY(mcast_recv_try(t, 0, i, BYTES, &done));
-      WIRE_REQUIRE(done, "rank %d: multicast message %d is missing", t->rank, (int)i);
+      KIT_TRY(mcast_recv_try(t, 0, i, BYTES, &done));
+      KIT_REQUIRE(done, "rank %d: multicast message %d is missing", t->rank, (int)i);
     }
     harness_barrier();
   }

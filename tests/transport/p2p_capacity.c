@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "transport/kit.h"
-#include "transport/wire.h"
+#include "transport/kit_steps.h"
 
 enum { CHANNEL = TRANSPORT_CHANNEL_P2P };
 
@@ -44,17 +44,17 @@ static size_t size_of(walk_t *w, kind_t kind, size_t left, size_t messages) {
 static int send_one(walk_t *w, size_t bytes) {
   transport_t *t = w->t;
   transport_port_t *port = t->ops->port(t, t->size - 1, CHANNEL);
-  wire_fill(w->data, w->sent, bytes);
+  kit_fill(w->data, w->sent, bytes);
   for (size_t at = 0; at == 0 || at < bytes; at += t->slot_bytes) {
     size_t slot = bytes - at < t->slot_bytes ? bytes - at : t->slot_bytes;
-    transport_head_t head = {.call = wire_id(w->sent), .bytes = slot};
+    transport_head_t head = {.call = kit_id(w->sent), .bytes = slot};
     bool done = false;
-    for (uint64_t deadline = wire_deadline_ns(); !done && base_clock_now_ns() < deadline;) {
-      WIRE_REQUIRE(t->ops->send(port, w->data + at, &head, &done) == COLL_OK, "send: %s",
-                   base_last_error());
+    for (uint64_t deadline = kit_deadline_ns(); !done && base_clock_now_ns() < deadline;) {
+      KIT_REQUIRE(t->ops->send(port, w->data + at, &head, &done) == COLL_OK, "send: %s",
+                  base_last_error());
     }
-    WIRE_REQUIRE(done, "no room for byte %zu of %zu, with %d messages of %zu bytes before it", at,
-                 bytes, (int)(w->sent - w->taken), w->on_way);
+    KIT_REQUIRE(done, "no room for byte %zu of %zu, with %d messages of %zu bytes before it", at,
+                bytes, (int)(w->sent - w->taken), w->on_way);
   }
   return 0;
 }
@@ -67,15 +67,15 @@ static int take_one(walk_t *w, size_t bytes) {
     size_t slot = bytes - at < t->slot_bytes ? bytes - at : t->slot_bytes;
     transport_head_t head = {0};
     bool done = false;
-    for (uint64_t deadline = wire_deadline_ns(); !done && base_clock_now_ns() < deadline;) {
-      WIRE_REQUIRE(t->ops->recv(port, w->data + at, slot, &head, &done) == COLL_OK, "recv: %s",
-                   base_last_error());
+    for (uint64_t deadline = kit_deadline_ns(); !done && base_clock_now_ns() < deadline;) {
+      KIT_REQUIRE(t->ops->recv(port, w->data + at, slot, &head, &done) == COLL_OK, "recv: %s",
+                  base_last_error());
     }
-    WIRE_REQUIRE(done, "message %d: byte %zu is missing", (int)w->taken, at);
-    WIRE_REQUIRE(head.bytes == slot && flight_call_is(head.call, wire_id(w->taken)),
-                 "message %d: another message arrived", (int)w->taken);
+    KIT_REQUIRE(done, "message %d: byte %zu is missing", (int)w->taken, at);
+    KIT_REQUIRE(head.bytes == slot && flight_call_is(head.call, kit_id(w->taken)),
+                "message %d: another message arrived", (int)w->taken);
   }
-  WIRE_REQUIRE(wire_is(w->data, w->taken, bytes), "message %d changed", (int)w->taken);
+  KIT_REQUIRE(kit_is(w->data, w->taken, bytes), "message %d changed", (int)w->taken);
   return 0;
 }
 
@@ -86,7 +86,7 @@ static int send_round(walk_t *w, kind_t kind) {
     size_t left = TRANSPORT_P2P_BYTES - w->on_way;
     size_t bytes = size_of(w, kind, left, TRANSPORT_P2P_MESSAGES - (w->sent - w->taken));
     if (bytes > left) bytes = left;
-    if (w->t->rank == 0) WIRE_TRY(send_one(w, bytes));
+    if (w->t->rank == 0) KIT_TRY(send_one(w, bytes));
     w->bytes[w->sent++ % TRANSPORT_P2P_MESSAGES] = bytes;
     w->on_way += bytes;
     if (kind == WHOLE) return 0;
@@ -98,7 +98,7 @@ static int send_round(walk_t *w, kind_t kind) {
 static int take_round(walk_t *w, uint64_t left) {
   while (w->sent - w->taken > left) {
     size_t bytes = w->bytes[w->taken % TRANSPORT_P2P_MESSAGES];
-    if (w->t->rank == w->t->size - 1) WIRE_TRY(take_one(w, bytes));
+    if (w->t->rank == w->t->size - 1) KIT_TRY(take_one(w, bytes));
     w->on_way -= bytes;
     w->taken++;
   }
@@ -108,14 +108,14 @@ static int take_round(walk_t *w, uint64_t left) {
 static int walk(walk_t *w) {
   for (int round = 0; round < ROUNDS; round++) {
     kind_t kind = (kind_t)((unsigned)rand_r(&w->seed) % KINDS);
-    WIRE_TRY(send_round(w, round < KINDS ? (kind_t)round : kind));
+    KIT_TRY(send_round(w, round < KINDS ? (kind_t)round : kind));
     harness_barrier();
     uint64_t most = round % 3 == 0 ? 1 : w->sent - w->taken + 1;
-    WIRE_TRY(take_round(w, (uint64_t)rand_r(&w->seed) % most));
+    KIT_TRY(take_round(w, (uint64_t)rand_r(&w->seed) % most));
     harness_barrier();
   }
-  WIRE_TRY(take_round(w, 0));
-  return w->t->rank == w->t->size - 1 ? wire_expect_nothing(w->t, 0, CHANNEL) : 0;
+  KIT_TRY(take_round(w, 0));
+  return w->t->rank == w->t->size - 1 ? kit_expect_nothing(w->t, 0, CHANNEL) : 0;
 }
 
 int transport_case_p2p_capacity(const transport_fixture_t *fixture, transport_t **end) {

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "transport/kit_steps.h"
 #include "transport/shm/fifo.h"
-#include "transport/wire.h"
 
 enum { DESCS_MAX = 1024 };
 
@@ -45,7 +45,7 @@ static unsigned char byte_of(uint64_t message, size_t index) {
 }
 
 static bool put(pair_t *p, size_t bytes) {
-  transport_head_t head = {.call = wire_id(p->put), .bytes = bytes};
+  transport_head_t head = {.call = kit_id(p->put), .bytes = bytes};
   for (size_t i = 0; i < bytes; i++) p->data[i] = byte_of(p->put, i);
   bool is_put = head.bytes <= SHM_INLINE_BYTES
                     ? shm_outgoing_put_short(&p->out, p->data, head)
@@ -61,7 +61,7 @@ static void take(pair_t *p) {
   size_t bytes = p->bytes[p->taken % DESCS_MAX];
   const shm_desc_t *descriptor = shm_incoming_poll(&p->in, &head);
   cr_assert_not_null(descriptor, "message %d is missing", (int)p->taken);
-  cr_assert(flight_call_is(head.call, wire_id(p->taken)) && head.bytes == bytes,
+  cr_assert(flight_call_is(head.call, kit_id(p->taken)) && head.bytes == bytes,
             "message %d has another header", (int)p->taken);
   const unsigned char *at = bytes <= SHM_INLINE_BYTES ? (const void *)descriptor->payload
                                                       : shm_incoming_payload(&p->in, descriptor);

@@ -6,8 +6,8 @@
 
 #include "harness/harness.h"
 #include "transport/kit.h"
+#include "transport/kit_steps.h"
 #include "transport/self/self.h"
-#include "transport/wire.h"
 
 typedef enum fault {
   FAULT_NONE,
@@ -116,8 +116,7 @@ static int run_case(int rank, int size, void *context) {
 
 static bool passes(transport_case_t body, fault_t which) {
   harness_result_t result;
-  wire_limit_ns =
-      UINT64_C(1000000000) * (which == FAULT_NONE ? 30 : 1); /* what is lost is missed */
+  kit_limit_ns = UINT64_C(1000000000) * (which == FAULT_NONE ? 30 : 1); /* what is lost is missed */
   fault = which;
   calls = 0;
   posted = NULL;

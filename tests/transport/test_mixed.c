@@ -7,12 +7,12 @@
 #include "base/clock.h"
 #include "transport/connect.h"
 #include "transport/kit.h"
+#include "transport/kit_steps.h"
 #include "transport/memory.h"
 #include "transport/mixed/mixed.h"
 #include "transport/net/net.h"
 #include "transport/net/wire/packet_wire.h"
 #include "transport/shm/shm.h"
-#include "transport/wire.h"
 
 enum { HOSTS = 2, DELAY_US = 100 };
 
@@ -83,7 +83,7 @@ static coll_status_t join(int rank, int size, void *board, transport_t **end) {
                                    .names = names,
                                    .session = 4711,
                                    .secret = &secret,
-                                   .deadline_ns = wire_deadline_ns()};
+                                   .deadline_ns = kit_deadline_ns()};
   return transport_connect(&listener, &group, end);
 }
 

@@ -7,10 +7,10 @@
 #include "harness/harness.h"
 #include "transport/get.h"
 #include "transport/kit.h"
+#include "transport/kit_steps.h"
 #include "transport/memory.h"
 #include "transport/self/self.h"
 #include "transport/shm/shm.h"
-#include "transport/wire.h"
 
 /* ---- self -----------------------------------------------------------------------------------*/
 
@@ -38,7 +38,7 @@ static coll_status_t shm_join(int rank, int size, void *board, transport_t **end
   shm_mesh_name_t *names = board;
   shm_mesh_t mesh;
   transport_get_permit(getppid());
-  uint64_t deadline_ns = wire_deadline_ns();
+  uint64_t deadline_ns = kit_deadline_ns();
   COLL_TRY(shm_mesh_listen(&mesh, &names[rank]));
   harness_barrier();
   COLL_TRY(shm_mesh_join(&mesh, rank, size, names, 4711));
@@ -76,8 +76,8 @@ Test(shm, refuses_further_channels_beyond_the_limit_on_files) {
   cr_assert_null(ends[0]->ops->port(ends[0], 1, TRANSPORT_CHANNELS_MAX - 1));
   cr_assert_not_null(strstr(base_last_error(), "16777216 bytes"), "%s", base_last_error());
   cr_assert_not_null(ends[0]->ops->port(ends[0], 1, TRANSPORT_CHANNELS));
-  cr_assert_eq(wire_send(ends[0], 1, TRANSPORT_CHANNELS, 1, 100), 0);
-  cr_assert_eq(wire_expect(ends[1], 0, TRANSPORT_CHANNELS, 1, 100), 0);
+  cr_assert_eq(kit_send(ends[0], 1, TRANSPORT_CHANNELS, 1, 100), 0);
+  cr_assert_eq(kit_expect(ends[1], 0, TRANSPORT_CHANNELS, 1, 100), 0);
   for (int i = 0; i < 2; i++) ends[i]->ops->destroy(ends[i]);
 }
 
@@ -85,8 +85,8 @@ Test(shm, has_the_highest_channel) {
   transport_t *ends[2];
   int channel = TRANSPORT_CHANNELS_MAX - 1;
   cr_assert_eq(transport_shm_create_local(2, ends), COLL_OK);
-  cr_assert_eq(wire_send(ends[1], 0, channel, 1, WIRE_BYTES_MAX), 0);
-  cr_assert_eq(wire_expect(ends[0], 1, channel, 1, WIRE_BYTES_MAX), 0);
+  cr_assert_eq(kit_send(ends[1], 0, channel, 1, KIT_BYTES_MAX), 0);
+  cr_assert_eq(kit_expect(ends[0], 1, channel, 1, KIT_BYTES_MAX), 0);
   cr_assert_eq(ends[0]->ops->used_channel(ends[0], 1, TRANSPORT_CHANNELS), channel);
   cr_assert_eq(ends[0]->ops->used_channel(ends[0], 1, channel + 1), TRANSPORT_CHANNELS_MAX);
   for (int i = 0; i < 2; i++) ends[i]->ops->destroy(ends[i]);

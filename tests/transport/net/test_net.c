@@ -11,15 +11,15 @@
 
 #include "base/clock.h"
 #include "transport/kit.h"
+#include "transport/kit_steps.h"
 #include "transport/net/net.h"
-#include "transport/wire.h"
 
 /* name_of_3: where the others, or some, are told that rank 3 is. */
 static coll_status_t join_as(int rank, int size, void *board, uint32_t mesh_ranks,
                              const net_name_t *name_of_3, transport_t **end) {
   net_name_t *names = board, own[HARNESS_RANKS_MAX];
   net_listener_t listener;
-  uint64_t deadline_ns = wire_deadline_ns();
+  uint64_t deadline_ns = kit_deadline_ns();
   COLL_TRY(net_listen(&listener, "", &names[rank]));
   names[rank].mesh_ranks = mesh_ranks;
   harness_barrier();
@@ -116,15 +116,15 @@ TRANSPORT_KIT_DEATH(tcp_tree, tree)
 /* Expects that the peer is found lost while this rank waits for it, for a reason with that text. */
 static int expect_lost(transport_t *t, int peer, const char *text) {
   char why[TRANSPORT_WHY_BYTES] = "";
-  uint64_t deadline_ns = wire_deadline_ns();
+  uint64_t deadline_ns = kit_deadline_ns();
   while (t->ops->peer_state(t, peer) == TRANSPORT_PEER_HERE) {
-    WIRE_REQUIRE(base_clock_now_ns() < deadline_ns, "rank %d: rank %d is not lost", t->rank, peer);
+    KIT_REQUIRE(base_clock_now_ns() < deadline_ns, "rank %d: rank %d is not lost", t->rank, peer);
     t->ops->waits_for(t, peer);
-    wire_pause();
+    kit_pause();
   }
-  WIRE_REQUIRE(t->ops->peer_state(t, peer) == TRANSPORT_PEER_LOST, "the peer left");
+  KIT_REQUIRE(t->ops->peer_state(t, peer) == TRANSPORT_PEER_LOST, "the peer left");
   t->ops->why_lost(t, peer, why);
-  WIRE_REQUIRE(strstr(why, text) != NULL, "rank %d: rank %d is lost: %s", t->rank, peer, why);
+  KIT_REQUIRE(strstr(why, text) != NULL, "rank %d: rank %d is lost: %s", t->rank, peer, why);
   return 0;
 }
 
@@ -134,7 +134,7 @@ static int wait_for_a_dead_stranger(const transport_fixture_t *fixture, transpor
   transport_t *t = *end;
   harness_barrier();
   if (t->rank == 0) harness_kill(0);
-  if (t->rank == 3) WIRE_TRY(expect_lost(t, 0, " refuses a connection to it"));
+  if (t->rank == 3) KIT_TRY(expect_lost(t, 0, " refuses a connection to it"));
   t->ops->destroy(t);
   *end = NULL;
   return 0;
@@ -147,7 +147,7 @@ Test(tcp_tree, a_rank_that_died_unconnected_is_lost) {
 static int wait_for_a_silent_host(const transport_fixture_t *fixture, transport_t **end) {
   (void)fixture;
   transport_t *t = *end;
-  if (t->rank == 2) WIRE_TRY(expect_lost(t, 3, "192.0.2.1 has not answered for some seconds"));
+  if (t->rank == 2) KIT_TRY(expect_lost(t, 3, "192.0.2.1 has not answered for some seconds"));
   harness_barrier();
   return 0;
 }
@@ -165,7 +165,7 @@ Test(tcp_tree, a_host_that_does_not_answer_is_lost) {
 static int wait_for_a_service(const transport_fixture_t *fixture, transport_t **end) {
   (void)fixture;
   transport_t *t = *end;
-  if (t->rank == 2) WIRE_TRY(expect_lost(t, 3, " refuses a connection to it"));
+  if (t->rank == 2) KIT_TRY(expect_lost(t, 3, " refuses a connection to it"));
   harness_barrier();
   return 0;
 }
@@ -179,7 +179,7 @@ static int send_and_leave(const transport_fixture_t *fixture, transport_t **end)
   (void)fixture;
   transport_t *t = *end;
   if (t->rank == 3) {
-    for (uint64_t i = 0; i < 3; i++) WIRE_TRY(wire_send(t, 2, 0, i, 500));
+    for (uint64_t i = 0; i < 3; i++) KIT_TRY(kit_send(t, 2, 0, i, 500));
     t->ops->destroy(t);
     *end = NULL;
     harness_barrier();
@@ -188,8 +188,8 @@ static int send_and_leave(const transport_fixture_t *fixture, transport_t **end)
   }
   harness_barrier();
   if (t->rank == 2) {
-    for (uint64_t i = 0; i < 3; i++) WIRE_TRY(wire_expect(t, 3, 0, i, 500));
-    WIRE_REQUIRE(t->ops->peer_state(t, 3) == TRANSPORT_PEER_LEFT, "rank 3 has not left");
+    for (uint64_t i = 0; i < 3; i++) KIT_TRY(kit_expect(t, 3, 0, i, 500));
+    KIT_REQUIRE(t->ops->peer_state(t, 3) == TRANSPORT_PEER_LEFT, "rank 3 has not left");
   }
   return 0;
 }
@@ -214,10 +214,10 @@ static int abort_alone(const transport_fixture_t *fixture, transport_t **end) {
   transport_reason_t reason = {.failed_rank = t->rank, .status = COLL_ERROR_SYSTEM, .text = "why"};
   uint64_t began_ns = base_clock_now_ns();
   t->ops->abort(t, &reason);
-  WIRE_REQUIRE(t->ops->aborted(t, &reason), "not aborted");
+  KIT_REQUIRE(t->ops->aborted(t, &reason), "not aborted");
   uint64_t took_ns = base_clock_now_ns() - began_ns;
-  WIRE_REQUIRE(took_ns < wire_wake_ns, "it took %d ms", (int)(took_ns / 1000000));
-  wire_print("the last rank decides alone", took_ns);
+  KIT_REQUIRE(took_ns < kit_wake_ns, "it took %d ms", (int)(took_ns / 1000000));
+  kit_print("the last rank decides alone", took_ns);
   return 0;
 }
 
@@ -226,6 +226,6 @@ Test(tcp_tree, the_last_rank_decides_alone) {
 }
 
 Test(timing_tcp_tree, the_last_rank_decides_in_time) {
-  wire_measure(3000);
+  kit_measure(3000);
   transport_kit_processes(&tree, 16, abort_alone);
 }

@@ -22,22 +22,22 @@ void net_attempt_close(net_attempt_t *attempt) {
   attempt->fd = -1;
 }
 
-static net_progress_t fail(net_attempt_t *attempt, net_failure_t failure, int error) {
+static net_handshake_progress_t fail(net_attempt_t *attempt, net_failure_t failure, int error) {
   net_attempt_close(attempt);
   attempt->failure = failure;
   attempt->error = error;
-  return NET_PROGRESS_FAILED;
+  return NET_HANDSHAKE_FAILED;
 }
 
 /* ---- notes ----------------------------------------------------------------------------------*/
 
 static bool send_note(const net_attempt_t *attempt, const net_identity_t *own, int kind) {
-  const net_note_t note = {.magic = MAGIC,
-                           .session = own->session,
-                           .rank = own->rank,
-                           .kind = (uint8_t)kind,
-                           .rail = (uint8_t)attempt->rail,
-                           .made = attempt->made};
+  const net_handshake_note_t note = {.magic = MAGIC,
+                                     .session = own->session,
+                                     .rank = own->rank,
+                                     .kind = (uint8_t)kind,
+                                     .rail = (uint8_t)attempt->rail,
+                                     .made = attempt->made};
   return send(attempt->fd, &note, sizeof note, MSG_NOSIGNAL) == (ssize_t)sizeof note;
 }
 
@@ -49,31 +49,31 @@ static void expect(net_attempt_t *attempt, int kind) {
 
 /* Whether the note is the next one, of a rank of this session. */
 static bool is_valid(const net_attempt_t *attempt, const net_identity_t *own) {
-  const net_note_t *note = &attempt->note;
+  const net_handshake_note_t *note = &attempt->note;
   if (note->magic != MAGIC || note->session != own->session) return false;
   if (note->kind != attempt->expects || note->rank < 0 || note->rank >= own->size) return false;
   if (attempt->peer < 0) return note->rank != own->rank;
   return note->rank == attempt->peer && note->rail == attempt->rail;
 }
 
-static net_progress_t take_note(net_attempt_t *attempt, const net_identity_t *own) {
+static net_handshake_progress_t take_note(net_attempt_t *attempt, const net_identity_t *own) {
   if (!is_valid(attempt, own)) return fail(attempt, NET_FAILURE_REFUSED, 0);
   attempt->peer = attempt->note.rank;
   attempt->rail = attempt->note.rail;
-  if (attempt->expects == NOTE_HELLO) return NET_PROGRESS_HELLO;
-  return attempt->expects == NOTE_REPLY ? NET_PROGRESS_REPLY : NET_PROGRESS_CONFIRM;
+  if (attempt->expects == NOTE_HELLO) return NET_HANDSHAKE_HELLO;
+  return attempt->expects == NOTE_REPLY ? NET_HANDSHAKE_REPLY : NET_HANDSHAKE_CONFIRM;
 }
 
 /* No more than the note is read: what follows is the transport's. */
-static net_progress_t receive_note(net_attempt_t *attempt, const net_identity_t *own) {
+static net_handshake_progress_t receive_note(net_attempt_t *attempt, const net_identity_t *own) {
   ssize_t got = recv(attempt->fd, (char *)&attempt->note + attempt->received,
                      sizeof attempt->note - attempt->received, MSG_DONTWAIT);
   if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) {
-    return NET_PROGRESS_NONE;
+    return NET_HANDSHAKE_NONE;
   }
   if (got <= 0) return fail(attempt, NET_FAILURE_OTHER, got < 0 ? errno : 0);
   attempt->received += (size_t)got;
-  return attempt->received == sizeof attempt->note ? take_note(attempt, own) : NET_PROGRESS_NONE;
+  return attempt->received == sizeof attempt->note ? take_note(attempt, own) : NET_HANDSHAKE_NONE;
 }
 
 bool net_attempt_reply(net_attempt_t *attempt, const net_identity_t *own, uint16_t made,
@@ -121,9 +121,10 @@ void net_attempt_accept(net_attempt_t *attempt, int fd) {
 }
 
 /* The one that has connected says who it is once the other has proved that it is a rank. */
-static net_progress_t continue_handshake(net_attempt_t *attempt, const net_identity_t *own) {
+static net_handshake_progress_t continue_handshake(net_attempt_t *attempt,
+                                                   const net_identity_t *own) {
   base_handshake_state_t state = base_handshake_continue(&attempt->handshake, attempt->fd);
-  if (state == BASE_HANDSHAKE_UNDER_WAY) return NET_PROGRESS_NONE;
+  if (state == BASE_HANDSHAKE_UNDER_WAY) return NET_HANDSHAKE_NONE;
   attempt->is_known = state == BASE_HANDSHAKE_DONE;
   bool is_closed = state == BASE_HANDSHAKE_CLOSED || state == BASE_HANDSHAKE_RETRY;
   if (!attempt->is_known) {
@@ -135,12 +136,13 @@ static net_progress_t continue_handshake(net_attempt_t *attempt, const net_ident
 }
 
 /* What has arrived counts also where it is late: this process may have been stopped. */
-net_progress_t net_attempt_serve(net_attempt_t *attempt, const net_identity_t *own, short events) {
-  net_progress_t progress = NET_PROGRESS_NONE;
+net_handshake_progress_t net_attempt_serve(net_attempt_t *attempt, const net_identity_t *own,
+                                           short events) {
+  net_handshake_progress_t progress = NET_HANDSHAKE_NONE;
   bool is_late = events == 0 && base_clock_now_ns() > attempt->until_ns;
   if (events != 0 || is_late) {
     progress = attempt->is_known ? receive_note(attempt, own) : continue_handshake(attempt, own);
   }
-  if (progress != NET_PROGRESS_NONE || !is_late) return progress;
+  if (progress != NET_HANDSHAKE_NONE || !is_late) return progress;
   return fail(attempt, NET_FAILURE_OTHER, ETIMEDOUT);
 }

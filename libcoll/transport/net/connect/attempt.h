@@ -23,21 +23,21 @@ typedef struct net_identity {
   base_secret_t secret;
 } net_identity_t;
 
-typedef struct net_note {
+typedef struct net_handshake_note {
   uint64_t magic, session;
   int32_t rank;
   uint8_t kind, rail;
   uint16_t made; /* connections that the sender had on this rail before */
-} net_note_t;
+} net_handshake_note_t;
 
 /* What has come of it. */
-typedef enum net_progress {
-  NET_PROGRESS_NONE,    /* more is to arrive */
-  NET_PROGRESS_HELLO,   /* a rank has connected: net_attempt_reply, or close */
-  NET_PROGRESS_REPLY,   /* the peer has replied: net_attempt_confirm, or close */
-  NET_PROGRESS_CONFIRM, /* the peer has confirmed: the connection is the caller's */
-  NET_PROGRESS_FAILED   /* see `failure`; the attempt is closed */
-} net_progress_t;
+typedef enum net_handshake_progress {
+  NET_HANDSHAKE_NONE,    /* more is to arrive */
+  NET_HANDSHAKE_HELLO,   /* a rank has connected: net_attempt_reply, or close */
+  NET_HANDSHAKE_REPLY,   /* the peer has replied: net_attempt_confirm, or close */
+  NET_HANDSHAKE_CONFIRM, /* the peer has confirmed: the connection is the caller's */
+  NET_HANDSHAKE_FAILED   /* see `failure`; the attempt is closed */
+} net_handshake_progress_t;
 
 typedef enum net_failure {
   NET_FAILURE_OTHER,   /* the peer's host has accepted it, and nothing came of it */
@@ -56,7 +56,7 @@ typedef struct net_attempt {
   uint64_t patience_ns;       /* for the peer to answer */
   int expects;                /* the kind of the next note from the peer */
   size_t received;            /* bytes of `note` */
-  net_note_t note;
+  net_handshake_note_t note;
   int polled;        /* its place in what the connector polls; -1: none */
   uint64_t until_ns; /* when it is given up */
   net_failure_t failure;
@@ -72,7 +72,8 @@ bool net_attempt_begin(net_attempt_t *attempt, int fd, int peer, int rail, uint1
 void net_attempt_accept(net_attempt_t *attempt, int fd);
 
 /* Goes on with what has arrived; events: of poll. Fails if it is too late. */
-net_progress_t net_attempt_serve(net_attempt_t *attempt, const net_identity_t *own, short events);
+net_handshake_progress_t net_attempt_serve(net_attempt_t *attempt, const net_identity_t *own,
+                                           short events);
 
 /* made: connections of this rank on attempt->rail before. True: until the time given for it, or the
  * usual one if that is later, the peer may confirm. */

@@ -159,12 +159,13 @@ static bool serve_dial(net_connector_t *c, net_dial_t *to) {
     if (polled_at >= 0) memcpy(to->round.polled, &c->polled[polled_at], sizeof to->round.polled);
     return go_on(c, to, link->made);
   }
-  net_progress_t progress = net_attempt_serve(&to->attempt, &c->own, events_of(c, &to->attempt));
-  if (progress == NET_PROGRESS_FAILED) {
+  net_handshake_progress_t progress =
+      net_attempt_serve(&to->attempt, &c->own, events_of(c, &to->attempt));
+  if (progress == NET_HANDSHAKE_FAILED) {
     net_dial_note_failure(to);
     return go_on(c, to, link->made);
   }
-  if (progress != NET_PROGRESS_REPLY) return true;
+  if (progress != NET_HANDSHAKE_REPLY) return true;
   bool is_current = link->state == LINK_NONE && link->made == to->attempt.made;
   if (is_current && net_attempt_confirm(&to->attempt, &c->own)) {
     deliver(c, &to->attempt);
@@ -236,10 +237,10 @@ static bool is_current(const net_connector_t *c, const net_attempt_t *attempt) {
 
 static void serve_caller(const net_connector_t *c, caller_t *caller, short events) {
   net_attempt_t *attempt = &caller->attempt;
-  net_progress_t progress = net_attempt_serve(attempt, &c->own, events);
-  if (progress == NET_PROGRESS_NONE) return;
-  if (progress == NET_PROGRESS_HELLO && choose(c, caller)) return;
-  if (progress == NET_PROGRESS_CONFIRM && is_current(c, attempt)) deliver(c, attempt);
+  net_handshake_progress_t progress = net_attempt_serve(attempt, &c->own, events);
+  if (progress == NET_HANDSHAKE_NONE) return;
+  if (progress == NET_HANDSHAKE_HELLO && choose(c, caller)) return;
+  if (progress == NET_HANDSHAKE_CONFIRM && is_current(c, attempt)) deliver(c, attempt);
   close_caller(c, caller);
 }
 

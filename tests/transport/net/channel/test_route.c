@@ -8,9 +8,9 @@
 
 #include "base/clock.h"
 #include "transport/kit.h"
+#include "transport/kit_steps.h"
 #include "transport/net/net.h"
 #include "transport/net/wire/packet_wire.h"
-#include "transport/wire.h"
 
 #define DELAY_US 100
 
@@ -41,7 +41,7 @@ static coll_status_t join_as(int rank, int size, void *board, unsigned delay_us,
                              .names = names,
                              .session = 4711,
                              .secret = &secret,
-                             .deadline_ns = wire_deadline_ns(),
+                             .deadline_ns = kit_deadline_ns(),
                              .wire = wire,
                              .has_wire = has_wire};
   return transport_net_create(&listener, &group, end);
@@ -118,13 +118,13 @@ static int run_rounds(transport_t *t, int rounds) {
     uint64_t first = (uint64_t)round * IN_A_ROUND;
     for (int peer = 0; peer < t->size; peer++) {
       for (uint64_t i = 0; peer != t->rank && i < IN_A_ROUND; i++) {
-        WIRE_TRY(wire_send(t, peer, CHANNEL, first + i, (first + i) * 997 % WIRE_BYTES_MAX));
+        KIT_TRY(kit_send(t, peer, CHANNEL, first + i, (first + i) * 997 % KIT_BYTES_MAX));
       }
     }
     if (rand_r(&seed) % 4 == 0) base_clock_sleep_ns(100000);
     for (int peer = 0; peer < t->size; peer++) {
       for (uint64_t i = 0; peer != t->rank && i < IN_A_ROUND; i++) {
-        WIRE_TRY(wire_expect(t, peer, CHANNEL, first + i, (first + i) * 997 % WIRE_BYTES_MAX));
+        KIT_TRY(kit_expect(t, peer, CHANNEL, first + i, (first + i) * 997 % KIT_BYTES_MAX));
       }
     }
   }
@@ -134,9 +134,9 @@ static int run_rounds(transport_t *t, int rounds) {
 static int case_switches(const transport_fixture_t *fixture, transport_t **end) {
   (void)fixture;
   uint64_t before = packet_wire_frames();
-  WIRE_TRY(run_rounds(*end, ROUNDS));
+  KIT_TRY(run_rounds(*end, ROUNDS));
   uint64_t passed = packet_wire_frames() - before;
-  WIRE_REQUIRE(passed > ROUNDS * IN_A_ROUND / 2, "only %d frames by the wire", (int)passed);
+  KIT_REQUIRE(passed > ROUNDS * IN_A_ROUND / 2, "only %d frames by the wire", (int)passed);
   return 0;
 }
 
@@ -148,7 +148,7 @@ Test(wire_switch, keeps_the_order_between_processes) {
 }
 
 static int case_drains(const transport_fixture_t *fixture, transport_t **end) {
-  WIRE_TRY(run_rounds(*end, ROUNDS));
+  KIT_TRY(run_rounds(*end, ROUNDS));
   return transport_case_drained_both(fixture, end);
 }
 
@@ -161,31 +161,31 @@ Test(wire_switch, drains_what_the_wire_holds) {
 static int send_last(transport_t *t) {
   for (int peer = 1; peer < t->size; peer++) {
     for (uint64_t i = 0; i < TRANSPORT_P2P_MESSAGES; i++) {
-      WIRE_TRY(wire_send(t, peer, TRANSPORT_CHANNEL_P2P, i, i * 61 % WIRE_BYTES_MAX));
+      KIT_TRY(kit_send(t, peer, TRANSPORT_CHANNEL_P2P, i, i * 61 % KIT_BYTES_MAX));
     }
   }
   return 0;
 }
 
 static int receive_last(transport_t *t, transport_peer_state_t state) {
-  uint64_t deadline_ns = wire_deadline_ns();
+  uint64_t deadline_ns = kit_deadline_ns();
   while (t->ops->peer_state(t, 0) == TRANSPORT_PEER_HERE && base_clock_now_ns() < deadline_ns) {
-    wire_pause();
+    kit_pause();
   }
-  WIRE_REQUIRE(t->ops->peer_state(t, 0) == state, "rank 0 is in state %d",
-               (int)t->ops->peer_state(t, 0));
+  KIT_REQUIRE(t->ops->peer_state(t, 0) == state, "rank 0 is in state %d",
+              (int)t->ops->peer_state(t, 0));
   for (uint64_t i = 0; i < TRANSPORT_P2P_MESSAGES; i++) {
-    WIRE_TRY(wire_expect(t, 0, TRANSPORT_CHANNEL_P2P, i, i * 61 % WIRE_BYTES_MAX));
+    KIT_TRY(kit_expect(t, 0, TRANSPORT_CHANNEL_P2P, i, i * 61 % KIT_BYTES_MAX));
   }
-  return wire_expect_nothing(t, 0, TRANSPORT_CHANNEL_P2P);
+  return kit_expect_nothing(t, 0, TRANSPORT_CHANNEL_P2P);
 }
 
 static int case_leaves(const transport_fixture_t *fixture, transport_t **end) {
   (void)fixture;
   transport_t *t = *end;
-  WIRE_TRY(run_rounds(t, ROUNDS));
+  KIT_TRY(run_rounds(t, ROUNDS));
   if (t->rank > 0) return receive_last(t, TRANSPORT_PEER_LEFT);
-  WIRE_TRY(send_last(t));
+  KIT_TRY(send_last(t));
   t->ops->destroy(t);
   *end = NULL;
   harness_barrier(); /* the runner's, for a rank that has left */
@@ -205,15 +205,15 @@ Test(wire_switch, delivers_all_of_a_process_that_leaves_at_once) {
 static int case_dies(const transport_fixture_t *fixture, transport_t **end) {
   (void)fixture;
   transport_t *t = *end;
-  WIRE_TRY(run_rounds(t, ROUNDS));
+  KIT_TRY(run_rounds(t, ROUNDS));
   if (t->rank == 0) {
-    WIRE_TRY(send_last(t));
+    KIT_TRY(send_last(t));
     harness_kill(0);
   }
-  WIRE_TRY(receive_last(t, TRANSPORT_PEER_LOST));
+  KIT_TRY(receive_last(t, TRANSPORT_PEER_LOST));
   int other = 3 - t->rank; /* the survivors wait for each other before they leave */
-  WIRE_TRY(wire_signal(t, other, 0, 1));
-  WIRE_TRY(wire_wait(t, other, 0, 1));
+  KIT_TRY(kit_signal(t, other, 0, 1));
+  KIT_TRY(kit_wait(t, other, 0, 1));
   t->ops->destroy(t);
   *end = NULL; /* skips the runner's barrier, which rank 0 cannot reach */
   return 0;
@@ -228,21 +228,21 @@ static int case_aborts(const transport_fixture_t *fixture, transport_t **end) {
   (void)fixture;
   transport_t *t = *end;
   transport_reason_t reason = {.failed_rank = 2, .status = COLL_ERROR_MISMATCH, .text = "why"};
-  uint64_t deadline_ns = wire_deadline_ns();
-  WIRE_TRY(run_rounds(t, 1));
+  uint64_t deadline_ns = kit_deadline_ns();
+  KIT_TRY(run_rounds(t, 1));
   if (t->rank == 1) {
     base_clock_sleep_ns(base_clock_now_ns() % (DELAY_US * 2000));
     t->ops->abort(t, &reason);
   }
   memset(&reason, 0, sizeof reason);
   while (!t->ops->aborted(t, &reason)) {
-    WIRE_REQUIRE(base_clock_now_ns() < deadline_ns, "the abort has not come");
+    KIT_REQUIRE(base_clock_now_ns() < deadline_ns, "the abort has not come");
     bool done;
-    WIRE_TRY(wire_send_try(t, (t->rank + 1) % t->size, 1, 0, 100, &done));
-    wire_pause();
+    KIT_TRY(kit_send_try(t, (t->rank + 1) % t->size, 1, 0, 100, &done));
+    kit_pause();
   }
-  WIRE_REQUIRE(reason.failed_rank == 2 && strcmp(reason.text, "why") == 0, "another reason: %s",
-               reason.text);
+  KIT_REQUIRE(reason.failed_rank == 2 && strcmp(reason.text, "why") == 0, "another reason: %s",
+              reason.text);
   return 0;
 }
 
@@ -254,14 +254,14 @@ Test(wire_switch, aborts_while_it_switches) {
 static int case_fails(const transport_fixture_t *fixture, transport_t **end) {
   (void)fixture;
   transport_t *t = *end;
-  uint64_t deadline_ns = wire_deadline_ns();
+  uint64_t deadline_ns = kit_deadline_ns();
   for (uint64_t i = 0; t->rank == 0 && i < 3; i++) {
-    WIRE_TRY(wire_send(t, 1, CHANNEL, i, WIRE_BYTES_MAX - 7));
+    KIT_TRY(kit_send(t, 1, CHANNEL, i, KIT_BYTES_MAX - 7));
   }
   harness_barrier();
   while (t->ops->peer_state(t, 1 - t->rank) != TRANSPORT_PEER_LOST) {
-    WIRE_REQUIRE(base_clock_now_ns() < deadline_ns, "rank %d does not lose its peer", t->rank);
-    wire_pause();
+    KIT_REQUIRE(base_clock_now_ns() < deadline_ns, "rank %d does not lose its peer", t->rank);
+    kit_pause();
   }
   return 0;
 }

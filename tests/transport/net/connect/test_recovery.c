@@ -11,9 +11,9 @@
 
 #include "base/clock.h"
 #include "transport/kit.h"
+#include "transport/kit_steps.h"
 #include "transport/net/net.h"
 #include "transport/net/state.h"
-#include "transport/wire.h"
 
 #define MS_NS UINT64_C(1000000)
 
@@ -38,7 +38,7 @@ static coll_status_t join(int rank, int size, void *board, int rails, uint32_t m
                              .names = names,
                              .session = 4711,
                              .secret = &secret,
-                             .deadline_ns = wire_deadline_ns()};
+                             .deadline_ns = kit_deadline_ns()};
   return transport_net_create(&listener, &group, end);
 }
 
@@ -121,10 +121,10 @@ static void *sabotage(void *context) {
 static int begin_sabotage(saboteur_t *self, transport_t *t) {
   *self = (saboteur_t){.end = net_of(t), .seed = (unsigned)t->rank + 1};
   int error = pthread_create(&self->thread, NULL, sabotage, self);
-  WIRE_REQUIRE(error == 0, "no thread: %s", strerror(error));
-  uint64_t deadline_ns = wire_deadline_ns();
-  while (self->resets == 0 && base_clock_now_ns() < deadline_ns) wire_pause();
-  WIRE_REQUIRE(self->resets > 0, "no connection was reset");
+  KIT_REQUIRE(error == 0, "no thread: %s", strerror(error));
+  uint64_t deadline_ns = kit_deadline_ns();
+  while (self->resets == 0 && base_clock_now_ns() < deadline_ns) kit_pause();
+  KIT_REQUIRE(self->resets > 0, "no connection was reset");
   return 0;
 }
 
@@ -136,7 +136,7 @@ static void end_sabotage(saboteur_t *self) {
 enum { ROUNDS = 300, IN_A_ROUND = 6, CHANNEL = 2 };
 
 static size_t bytes_of(uint64_t number) {
-  return number * 997 % WIRE_BYTES_MAX;
+  return number * 997 % KIT_BYTES_MAX;
 }
 
 /* Every rank sends to and receives from every other. */
@@ -145,15 +145,15 @@ static int run_rounds(transport_t *t) {
     uint64_t first = round * IN_A_ROUND;
     for (int peer = 0; peer < t->size; peer++) {
       for (uint64_t i = first; peer != t->rank && i < first + IN_A_ROUND; i++) {
-        WIRE_TRY(wire_send(t, peer, CHANNEL, i, bytes_of(i)));
+        KIT_TRY(kit_send(t, peer, CHANNEL, i, bytes_of(i)));
       }
-      if (peer != t->rank) WIRE_TRY(wire_signal(t, peer, CHANNEL, round));
+      if (peer != t->rank) KIT_TRY(kit_signal(t, peer, CHANNEL, round));
     }
     for (int peer = 0; peer < t->size; peer++) {
       for (uint64_t i = first; peer != t->rank && i < first + IN_A_ROUND; i++) {
-        WIRE_TRY(wire_expect(t, peer, CHANNEL, i, bytes_of(i)));
+        KIT_TRY(kit_expect(t, peer, CHANNEL, i, bytes_of(i)));
       }
-      if (peer != t->rank) WIRE_TRY(wire_wait(t, peer, CHANNEL, round));
+      if (peer != t->rank) KIT_TRY(kit_wait(t, peer, CHANNEL, round));
     }
   }
   return 0;
@@ -162,7 +162,7 @@ static int run_rounds(transport_t *t) {
 static int case_resets(const transport_fixture_t *fixture, transport_t **end) {
   (void)fixture;
   saboteur_t saboteur;
-  WIRE_TRY(begin_sabotage(&saboteur, *end));
+  KIT_TRY(begin_sabotage(&saboteur, *end));
   int failed = run_rounds(*end);
   end_sabotage(&saboteur);
   return failed;
@@ -186,7 +186,7 @@ Test(recovery_unequal, delivers_all_although_connections_are_reset) {
 static int send_last(transport_t *t) {
   for (int peer = 1; peer < t->size; peer++) {
     for (uint64_t i = 0; i < TRANSPORT_P2P_MESSAGES; i++) {
-      WIRE_TRY(wire_send(t, peer, TRANSPORT_CHANNEL_P2P, i, bytes_of(i)));
+      KIT_TRY(kit_send(t, peer, TRANSPORT_CHANNEL_P2P, i, bytes_of(i)));
     }
   }
   return 0;
@@ -197,7 +197,7 @@ static int case_leaves(const transport_fixture_t *fixture, transport_t **end) {
   (void)fixture;
   transport_t *t = *end;
   if (t->rank == 0) {
-    WIRE_TRY(send_last(t));
+    KIT_TRY(send_last(t));
     reset_all(t);
     t->ops->destroy(t);
     *end = NULL;
@@ -205,14 +205,14 @@ static int case_leaves(const transport_fixture_t *fixture, transport_t **end) {
     return 0;
   }
   for (uint64_t i = 0; i < TRANSPORT_P2P_MESSAGES; i++) {
-    WIRE_TRY(wire_expect(t, 0, TRANSPORT_CHANNEL_P2P, i, bytes_of(i)));
+    KIT_TRY(kit_expect(t, 0, TRANSPORT_CHANNEL_P2P, i, bytes_of(i)));
   }
-  uint64_t deadline_ns = wire_deadline_ns();
+  uint64_t deadline_ns = kit_deadline_ns();
   while (t->ops->peer_state(t, 0) == TRANSPORT_PEER_HERE && base_clock_now_ns() < deadline_ns) {
-    wire_pause();
+    kit_pause();
   }
-  WIRE_REQUIRE(t->ops->peer_state(t, 0) == TRANSPORT_PEER_LEFT, "rank 0 is in state %d",
-               (int)t->ops->peer_state(t, 0));
+  KIT_REQUIRE(t->ops->peer_state(t, 0) == TRANSPORT_PEER_LEFT, "rank 0 is in state %d",
+              (int)t->ops->peer_state(t, 0));
   return 0;
 }
 
@@ -243,22 +243,22 @@ static int case_dies(const transport_fixture_t *fixture, transport_t **end) {
   saboteur_t saboteur;
   transport_t *t = *end;
   char why[TRANSPORT_WHY_BYTES] = "?";
-  WIRE_TRY(begin_sabotage(&saboteur, t));
-  WIRE_TRY(run_rounds(t));
+  KIT_TRY(begin_sabotage(&saboteur, t));
+  KIT_TRY(run_rounds(t));
   harness_barrier(); /* what a rank that dies has sent may be lost */
   if (t->rank == 0) harness_kill(0);
-  uint64_t deadline_ns = wire_deadline_ns();
+  uint64_t deadline_ns = kit_deadline_ns();
   while (t->ops->peer_state(t, 0) == TRANSPORT_PEER_HERE) {
-    WIRE_REQUIRE(base_clock_now_ns() < deadline_ns, "rank %d: rank 0 is not lost", t->rank);
-    wire_pause();
+    KIT_REQUIRE(base_clock_now_ns() < deadline_ns, "rank %d: rank 0 is not lost", t->rank);
+    kit_pause();
   }
   t->ops->why_lost(t, 0, why);
-  WIRE_REQUIRE(t->ops->peer_state(t, 0) == TRANSPORT_PEER_LOST && why[0] == '\0',
-               "rank %d: rank 0 is in state %d: %s", t->rank, (int)t->ops->peer_state(t, 0), why);
+  KIT_REQUIRE(t->ops->peer_state(t, 0) == TRANSPORT_PEER_LOST && why[0] == '\0',
+              "rank %d: rank 0 is in state %d: %s", t->rank, (int)t->ops->peer_state(t, 0), why);
   end_sabotage(&saboteur);
   int other = 3 - t->rank; /* the survivors wait for each other before they leave */
-  WIRE_TRY(wire_signal(t, other, 0, 1));
-  WIRE_TRY(wire_wait(t, other, 0, 1));
+  KIT_TRY(kit_signal(t, other, 0, 1));
+  KIT_TRY(kit_wait(t, other, 0, 1));
   t->ops->destroy(t);
   *end = NULL; /* skips the runner's barrier, which rank 0 cannot reach */
   return 0;

@@ -26,7 +26,7 @@ static net_frame_t frame_of(const wire_pair_t *pair, uint64_t number) {
                        .signals_taken = (uint32_t)number * 5,
                        .number = (uint32_t)number,
                        .received = (uint32_t)number * 7,
-                       .call = wire_id(number)};
+                       .call = kit_id(number)};
 }
 
 /* ---- what the wire calls --------------------------------------------------------------------*/
@@ -85,7 +85,7 @@ static const char *check(const wire_end_t *end, const net_frame_t *frame,
   if (memcmp(frame, &expected, sizeof expected) != 0) return "changes a frame";
   if (frame->bytes > 0 && payload == NULL) return "has no payload";
   if (message != NULL && message->bytes != frame->bytes) return "has a payload of another length";
-  if (!wire_is(payload, end->arrived, frame->bytes)) return "changes a payload";
+  if (!kit_is(payload, end->arrived, frame->bytes)) return "changes a payload";
   return NULL;
 }
 
@@ -177,23 +177,23 @@ static int pass_notes(wire_end_t *end) {
     coll_status_t status = COLL_OK;
     if (to != NULL) status = to->ops->hear(to, end->other->link, first->data, first->bytes);
     free(first);
-    WIRE_REQUIRE(status == COLL_OK, "does not understand a note: %s", base_last_error());
+    KIT_REQUIRE(status == COLL_OK, "does not understand a note: %s", base_last_error());
   }
   return 0;
 }
 
 int ends_serve(wire_end_t *end) {
   wire_t *wire = end->wire;
-  WIRE_TRY(pass_notes(end));
+  KIT_TRY(pass_notes(end));
   if (wire->ops->flush != NULL) wire->ops->flush(wire, -1);
   coll_status_t status = wire->ops->progress(wire, end->link);
-  WIRE_REQUIRE(status == COLL_OK, "progress fails: %s", base_last_error());
-  WIRE_REQUIRE(end->wrong == NULL, "frame %d: the wire %s", (int)end->arrived, end->wrong);
+  KIT_REQUIRE(status == COLL_OK, "progress fails: %s", base_last_error());
+  KIT_REQUIRE(end->wrong == NULL, "frame %d: the wire %s", (int)end->arrived, end->wrong);
   return 0;
 }
 
 int ends_serve_both(wire_pair_t *pair) {
-  WIRE_TRY(ends_serve(&pair->ends[0]));
+  KIT_TRY(ends_serve(&pair->ends[0]));
   return ends_serve(&pair->ends[1]);
 }
 
@@ -213,8 +213,8 @@ int ends_send(wire_end_t *end) {
   const net_frame_t frame = frame_of(pair, end->sent);
   bool is_lent = end->sent % 4 == 1;
   char *payload = is_lent ? lend(end, frame.bytes) : pair->payload;
-  WIRE_REQUIRE(payload != NULL, "no memory");
-  wire_fill(payload, end->sent, frame.bytes);
+  KIT_REQUIRE(payload != NULL, "no memory");
+  kit_fill(payload, end->sent, frame.bytes);
   coll_status_t status = COLL_OK;
   if (wire->ops->queue != NULL && (end->queues_all || end->sent % 2 == 0)) {
     status = store(wire, end->link, &frame, payload, is_lent, &outgoing);
@@ -223,19 +223,19 @@ int ends_send(wire_end_t *end) {
     status = wire->ops->send(wire, end->link, &frame, payload, is_lent);
   }
   end->sent++;
-  WIRE_REQUIRE(status == COLL_OK, "does not send: %s", base_last_error());
+  KIT_REQUIRE(status == COLL_OK, "does not send: %s", base_last_error());
   return 0;
 }
 
 static int await(wire_end_t *end, uint64_t count, bool alone) {
-  uint64_t deadline_ns = wire_deadline_ns();
+  uint64_t deadline_ns = kit_deadline_ns();
   while (end->arrived < count) {
     uint64_t before = end->arrived;
-    WIRE_REQUIRE(base_clock_now_ns() < deadline_ns, "only %d of %d frames arrive",
-                 (int)end->arrived, (int)count);
-    WIRE_TRY(alone ? ends_serve(end) : ends_serve_both(end->pair));
-    if (end->arrived > before) deadline_ns = wire_deadline_ns();
-    wire_pause();
+    KIT_REQUIRE(base_clock_now_ns() < deadline_ns, "only %d of %d frames arrive", (int)end->arrived,
+                (int)count);
+    KIT_TRY(alone ? ends_serve(end) : ends_serve_both(end->pair));
+    if (end->arrived > before) deadline_ns = kit_deadline_ns();
+    kit_pause();
   }
   return 0;
 }
@@ -260,13 +260,13 @@ static int init(wire_pair_t *pair, const wire_fixture_t *fixture, ends_bytes_t b
     pair->ends[i] =
         (wire_end_t){.pair = pair, .other = &pair->ends[1 - i], .link = i == 0 ? rank : 0};
   }
-  WIRE_REQUIRE(pair->payload != NULL && pair->place != NULL, "no memory");
+  KIT_REQUIRE(pair->payload != NULL && pair->place != NULL, "no memory");
   return 0;
 }
 
 static int open_end(wire_end_t *end, int rank) {
   coll_status_t status = end->pair->fixture->open(&end->wire);
-  WIRE_REQUIRE(status == COLL_OK, "does not open: %s", base_last_error());
+  KIT_REQUIRE(status == COLL_OK, "does not open: %s", base_last_error());
   end->wire->owner_ops = &owner_ops;
   end->wire->owner = end;
   end->wire->rank = rank;
@@ -277,35 +277,35 @@ static int open_end(wire_end_t *end, int rank) {
 static int join(wire_pair_t *pair) {
   wire_t *const wires[2] = {pair->ends[0].wire, pair->ends[1].wire};
   if (pair->fixture->join != NULL) {
-    WIRE_REQUIRE(pair->fixture->join(wires), "the ends cannot be connected");
+    KIT_REQUIRE(pair->fixture->join(wires), "the ends cannot be connected");
     return 0;
   }
   for (int i = 0; i < 2; i++) {
     coll_status_t status = wires[i]->ops->connect(wires[i], pair->ends[i].link);
-    WIRE_REQUIRE(status == COLL_OK, "does not connect: %s", base_last_error());
+    KIT_REQUIRE(status == COLL_OK, "does not connect: %s", base_last_error());
   }
-  uint64_t deadline_ns = wire_deadline_ns();
+  uint64_t deadline_ns = kit_deadline_ns();
   while (!pair->ends[0].is_ready || !pair->ends[1].is_ready) {
-    WIRE_REQUIRE(base_clock_now_ns() < deadline_ns, "the ends do not connect");
-    WIRE_TRY(ends_serve_both(pair));
-    wire_pause();
+    KIT_REQUIRE(base_clock_now_ns() < deadline_ns, "the ends do not connect");
+    KIT_TRY(ends_serve_both(pair));
+    kit_pause();
   }
   return 0;
 }
 
 int ends_open(wire_pair_t *pair, const wire_fixture_t *fixture, ends_bytes_t bytes_of,
               bool is_joined) {
-  WIRE_TRY(init(pair, fixture, bytes_of, 1));
-  WIRE_TRY(open_end(&pair->ends[0], 0));
-  WIRE_TRY(open_end(&pair->ends[1], 1));
+  KIT_TRY(init(pair, fixture, bytes_of, 1));
+  KIT_TRY(open_end(&pair->ends[0], 0));
+  KIT_TRY(open_end(&pair->ends[1], 1));
   return is_joined ? join(pair) : 0;
 }
 
 int ends_add(wire_pair_t *pair, const wire_pair_t *to) {
-  WIRE_TRY(init(pair, to->fixture, to->bytes_of, 2));
+  KIT_TRY(init(pair, to->fixture, to->bytes_of, 2));
   pair->ends[0].wire = to->ends[0].wire;
   ((wire_end_t *)pair->ends[0].wire->owner)->next = &pair->ends[0];
-  WIRE_TRY(open_end(&pair->ends[1], 2));
+  KIT_TRY(open_end(&pair->ends[1], 2));
   return join(pair);
 }
 

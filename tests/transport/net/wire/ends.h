@@ -2,8 +2,8 @@
 #ifndef TESTS_TRANSPORT_NET_WIRE_ENDS_H
 #define TESTS_TRANSPORT_NET_WIRE_ENDS_H
 
+#include "transport/kit_steps.h"
 #include "transport/net/wire/kit.h"
-#include "transport/wire.h"
 
 #define ENDS_BAD_KIND 99 /* of a frame that no owner accepts */
 

@@ -42,13 +42,13 @@ static size_t any_of(uint64_t number, size_t bytes_max) {
 
 static int connect_alone(wire_pair_t *pair) {
   wire_end_t *end = &pair->ends[0];
-  uint64_t deadline_ns = wire_deadline_ns();
+  uint64_t deadline_ns = kit_deadline_ns();
   coll_status_t status = end->wire->ops->connect(end->wire, end->link);
-  WIRE_REQUIRE(status == COLL_OK, "does not connect: %s", base_last_error());
+  KIT_REQUIRE(status == COLL_OK, "does not connect: %s", base_last_error());
   while (!end->is_ready) {
-    WIRE_REQUIRE(base_clock_now_ns() < deadline_ns, "an end that begins alone does not connect");
-    WIRE_TRY(ends_serve_both(pair));
-    wire_pause();
+    KIT_REQUIRE(base_clock_now_ns() < deadline_ns, "an end that begins alone does not connect");
+    KIT_TRY(ends_serve_both(pair));
+    kit_pause();
   }
   return 0;
 }
@@ -76,10 +76,10 @@ static size_t each_size(uint64_t number, size_t bytes_max) {
 
 static int send_sizes(wire_pair_t *pair) {
   for (uint64_t i = 1; i <= (uint64_t)SIZES * 3; i++) {
-    WIRE_TRY(ends_send(&pair->ends[0]));
-    WIRE_TRY(ends_send(&pair->ends[1]));
-    WIRE_TRY(ends_await(&pair->ends[0], i));
-    WIRE_TRY(ends_await(&pair->ends[1], i));
+    KIT_TRY(ends_send(&pair->ends[0]));
+    KIT_TRY(ends_send(&pair->ends[1]));
+    KIT_TRY(ends_await(&pair->ends[0], i));
+    KIT_TRY(ends_await(&pair->ends[1], i));
   }
   return 0;
 }
@@ -93,10 +93,10 @@ static int send_many(wire_pair_t *pair) {
   unsigned seed = 47;
   while (pair->ends[0].sent < FRAMES || pair->ends[1].sent < FRAMES) {
     wire_end_t *end = &pair->ends[rand_r(&seed) % 2];
-    if (end->sent < FRAMES) WIRE_TRY(ends_send(end));
-    if (rand_r(&seed) % 8 == 0) WIRE_TRY(ends_serve(&pair->ends[rand_r(&seed) % 2]));
+    if (end->sent < FRAMES) KIT_TRY(ends_send(end));
+    if (rand_r(&seed) % 8 == 0) KIT_TRY(ends_serve(&pair->ends[rand_r(&seed) % 2]));
   }
-  WIRE_TRY(ends_await(&pair->ends[0], FRAMES));
+  KIT_TRY(ends_await(&pair->ends[0], FRAMES));
   return ends_await(&pair->ends[1], FRAMES);
 }
 
@@ -109,12 +109,12 @@ static int use_links(wire_pair_t *pair, wire_pair_t *beside) {
   enum { FRAMES = 100, OFFSET = 4711 };
   wire_end_t *const ends[] = {&pair->ends[0], &pair->ends[1], &beside->ends[0], &beside->ends[1]};
   ends[2]->sent = ends[2]->arrived = ends[3]->sent = ends[3]->arrived = OFFSET;
-  for (int i = 0; i < FRAMES * 4; i++) WIRE_TRY(ends_send(ends[i % 4]));
-  for (int i = 0; i < 4; i++) WIRE_TRY(ends_await(ends[i], ends[i]->other->sent));
+  for (int i = 0; i < FRAMES * 4; i++) KIT_TRY(ends_send(ends[i % 4]));
+  for (int i = 0; i < 4; i++) KIT_TRY(ends_await(ends[i], ends[i]->other->sent));
   ends[0]->is_lost = true;
   ends[0]->wire->ops->disconnect(ends[0]->wire, ends[0]->link);
-  for (int i = 2; i < 4; i++) WIRE_TRY(ends_send(ends[i]));
-  for (int i = 2; i < 4; i++) WIRE_TRY(ends_await(ends[i], ends[i]->other->sent));
+  for (int i = 2; i < 4; i++) KIT_TRY(ends_send(ends[i]));
+  for (int i = 2; i < 4; i++) KIT_TRY(ends_await(ends[i], ends[i]->other->sent));
   return 0;
 }
 
@@ -137,25 +137,25 @@ static bool is_unsent(const wire_end_t *end) {
 /* Sends more than the system holds, to an end that is not served. */
 static int fill(wire_end_t *end) {
   size_t frames = FULL_BYTES / end->pair->fixture->bytes_max;
-  for (size_t i = 0; i < frames; i++) WIRE_TRY(ends_send(end));
-  WIRE_TRY(ends_serve(end));
-  WIRE_REQUIRE(is_unsent(end), "says that all has reached a peer that receives nothing");
+  for (size_t i = 0; i < frames; i++) KIT_TRY(ends_send(end));
+  KIT_TRY(ends_serve(end));
+  KIT_REQUIRE(is_unsent(end), "says that all has reached a peer that receives nothing");
   return 0;
 }
 
 static int fill_and_drain(wire_pair_t *pair) {
   wire_end_t *end = &pair->ends[0];
-  WIRE_TRY(fill(end));
+  KIT_TRY(fill(end));
   uint64_t flushed = end->flushed;
-  WIRE_TRY(ends_await(&pair->ends[1], end->sent));
-  uint64_t deadline_ns = wire_deadline_ns();
+  KIT_TRY(ends_await(&pair->ends[1], end->sent));
+  uint64_t deadline_ns = kit_deadline_ns();
   while (is_unsent(end)) {
-    WIRE_REQUIRE(base_clock_now_ns() < deadline_ns, "says that what has arrived is unsent");
-    WIRE_TRY(ends_serve_both(pair));
+    KIT_REQUIRE(base_clock_now_ns() < deadline_ns, "says that what has arrived is unsent");
+    KIT_TRY(ends_serve_both(pair));
   }
-  WIRE_REQUIRE(end->stored == 0, "keeps %d frames that have arrived", (int)end->stored);
-  WIRE_REQUIRE(end->wire->ops->flush == NULL || end->flushed == flushed + 1,
-               "says %d times that all is sent", (int)(end->flushed - flushed));
+  KIT_REQUIRE(end->stored == 0, "keeps %d frames that have arrived", (int)end->stored);
+  KIT_REQUIRE(end->wire->ops->flush == NULL || end->flushed == flushed + 1,
+              "says %d times that all is sent", (int)(end->flushed - flushed));
   return 0;
 }
 
@@ -170,14 +170,14 @@ static bool holds(const wire_end_t *end) {
 /* The sender makes no call once it holds nothing. */
 static int stop_sending(wire_pair_t *pair) {
   wire_end_t *from = &pair->ends[0], *to = &pair->ends[1];
-  WIRE_TRY(fill(from));
-  WIRE_REQUIRE(holds(from), "says that the system has all for a peer that receives nothing");
-  uint64_t deadline_ns = wire_deadline_ns();
+  KIT_TRY(fill(from));
+  KIT_REQUIRE(holds(from), "says that the system has all for a peer that receives nothing");
+  uint64_t deadline_ns = kit_deadline_ns();
   while (holds(from)) {
     uint64_t before = to->arrived;
-    WIRE_REQUIRE(base_clock_now_ns() < deadline_ns, "holds what has arrived");
-    WIRE_TRY(ends_serve_both(pair));
-    if (to->arrived > before) deadline_ns = wire_deadline_ns();
+    KIT_REQUIRE(base_clock_now_ns() < deadline_ns, "holds what has arrived");
+    KIT_TRY(ends_serve_both(pair));
+    if (to->arrived > before) deadline_ns = kit_deadline_ns();
   }
   return ends_await_alone(to, from->sent);
 }
@@ -198,9 +198,9 @@ static int send_until_held(wire_pair_t *pair, uint64_t count, bool *is_held) {
   wire_end_t *from = &pair->ends[0];
   *is_held = false;
   while (from->sent < count && !*is_held) {
-    WIRE_TRY(ends_send(from));
+    KIT_TRY(ends_send(from));
     for (int i = 0; i < TURNS && (i == 0 || *is_held); i++) {
-      WIRE_TRY(ends_serve(from));
+      KIT_TRY(ends_serve(from));
       *is_held = holds(from);
     }
   }
@@ -211,7 +211,7 @@ static uint64_t frames_held; /* by the first pair of ends, from this one on */
 
 static int find_held(wire_pair_t *pair) {
   bool is_held;
-  WIRE_TRY(send_until_held(pair, UINT64_MAX, &is_held));
+  KIT_TRY(send_until_held(pair, UINT64_MAX, &is_held));
   frames_held = pair->ends[0].sent;
   return 0;
 }
@@ -219,7 +219,7 @@ static int find_held(wire_pair_t *pair) {
 /* The last frame of these is the one of which the system may have accepted a part. */
 static int stop_before(wire_pair_t *pair) {
   bool is_held;
-  WIRE_TRY(send_until_held(pair, frames_held - 1, &is_held));
+  KIT_TRY(send_until_held(pair, frames_held - 1, &is_held));
   return is_held ? 0 : ends_await_alone(&pair->ends[1], pair->ends[0].sent);
 }
 
@@ -239,18 +239,18 @@ static size_t short_ones_behind(uint64_t number, size_t bytes_max) {
 /* The sender makes no other calls than those that queue further frames. */
 static int queue_on(wire_pair_t *pair) {
   wire_end_t *from = &pair->ends[0], *to = &pair->ends[1];
-  uint64_t deadline_ns = wire_deadline_ns();
+  uint64_t deadline_ns = kit_deadline_ns();
   if (from->wire->ops->queue == NULL) return 0;
-  WIRE_TRY(fill(from));
+  KIT_TRY(fill(from));
   uint64_t flushed = from->flushed;
   from->queues_all = true;
   while (holds(from)) {
-    WIRE_REQUIRE(base_clock_now_ns() < deadline_ns, "does not send what waits");
-    WIRE_TRY(ends_serve(to));
-    WIRE_TRY(ends_send(from));
+    KIT_REQUIRE(base_clock_now_ns() < deadline_ns, "does not send what waits");
+    KIT_TRY(ends_serve(to));
+    KIT_TRY(ends_send(from));
   }
-  WIRE_REQUIRE(from->flushed == flushed + 1, "says %d times that all is sent",
-               (int)(from->flushed - flushed));
+  KIT_REQUIRE(from->flushed == flushed + 1, "says %d times that all is sent",
+              (int)(from->flushed - flushed));
   return ends_await_alone(to, from->sent);
 }
 
@@ -268,10 +268,10 @@ static bool have_all(const wire_end_t *end) {
 /* Sleeps as a rank does that has armed its wire, while the other end makes progress. */
 static int sleep_armed(wire_end_t *end) {
   struct pollfd polled = {.fd = end->wire->descriptor, .events = POLLIN};
-  uint64_t deadline_ns = base_clock_now_ns() + wire_wake_ns;
+  uint64_t deadline_ns = base_clock_now_ns() + kit_wake_ns;
   while (!have_all(end) && poll(&polled, 1, 1) == 0) {
-    WIRE_REQUIRE(base_clock_now_ns() < deadline_ns, "does not end a sleep");
-    WIRE_TRY(ends_serve(end->other));
+    KIT_REQUIRE(base_clock_now_ns() < deadline_ns, "does not end a sleep");
+    KIT_TRY(ends_serve(end->other));
   }
   return ends_serve(end);
 }
@@ -286,14 +286,14 @@ static int sleep_once(wire_end_t *end) {
 static int wake_receiver(wire_pair_t *pair) {
   wire_end_t *from = &pair->ends[0], *to = &pair->ends[1];
   for (uint64_t i = 1; i <= 20; i++) {
-    uint64_t deadline_ns = wire_deadline_ns();
+    uint64_t deadline_ns = kit_deadline_ns();
     while (!to->wire->ops->arm(to->wire)) {
-      WIRE_REQUIRE(base_clock_now_ns() < deadline_ns, "has something to do without an end");
-      WIRE_TRY(ends_serve_both(pair));
+      KIT_REQUIRE(base_clock_now_ns() < deadline_ns, "has something to do without an end");
+      KIT_TRY(ends_serve_both(pair));
     }
-    WIRE_TRY(ends_send(from));
-    WIRE_TRY(sleep_armed(to));
-    while (to->arrived < i) WIRE_TRY(sleep_once(to));
+    KIT_TRY(ends_send(from));
+    KIT_TRY(sleep_armed(to));
+    while (to->arrived < i) KIT_TRY(sleep_once(to));
   }
   return 0;
 }
@@ -305,15 +305,15 @@ int wire_case_wakes_receiver(const wire_fixture_t *fixture) {
 /* The receiver takes what there is, before the sender sleeps. */
 static int wake_sender(wire_pair_t *pair) {
   wire_end_t *from = &pair->ends[0], *to = &pair->ends[1];
-  WIRE_TRY(fill(from));
+  KIT_TRY(fill(from));
   for (;;) {
     uint64_t before;
     do {
       before = to->arrived;
-      WIRE_TRY(ends_serve(to));
+      KIT_TRY(ends_serve(to));
     } while (to->arrived > before);
     if (to->arrived == from->sent) return 0;
-    WIRE_TRY(sleep_once(from));
+    KIT_TRY(sleep_once(from));
   }
 }
 
@@ -325,13 +325,13 @@ int wire_case_wakes_sender(const wire_fixture_t *fixture) {
 
 /* What is sent to a peer that is gone shows it. */
 static int expect_loss(wire_end_t *end) {
-  uint64_t deadline_ns = wire_deadline_ns();
-  WIRE_TRY(ends_send(end));
+  uint64_t deadline_ns = kit_deadline_ns();
+  KIT_TRY(ends_send(end));
   while (!end->is_lost) {
-    WIRE_REQUIRE(base_clock_now_ns() < deadline_ns, "does not lose a peer that is gone");
-    WIRE_TRY(ends_serve(end));
-    if (end->other->wire != NULL) WIRE_TRY(ends_serve(end->other));
-    wire_pause();
+    KIT_REQUIRE(base_clock_now_ns() < deadline_ns, "does not lose a peer that is gone");
+    KIT_TRY(ends_serve(end));
+    if (end->other->wire != NULL) KIT_TRY(ends_serve(end->other));
+    kit_pause();
   }
   return 0;
 }
@@ -340,14 +340,14 @@ static int expect_loss(wire_end_t *end) {
  * connection must show the other end that it is closed; owners of other wires tell each other. */
 static int close_unsent(wire_pair_t *pair) {
   wire_end_t *end = &pair->ends[0];
-  WIRE_TRY(fill(end));
+  KIT_TRY(fill(end));
   end->is_lost = true;
   end->wire->ops->disconnect(end->wire, end->link);
-  WIRE_REQUIRE(end->stored == 0, "keeps %d frames of a link that is closed", (int)end->stored);
-  WIRE_REQUIRE(!is_unsent(end), "says that something is unsent by a link that is closed");
+  KIT_REQUIRE(end->stored == 0, "keeps %d frames of a link that is closed", (int)end->stored);
+  KIT_REQUIRE(!is_unsent(end), "says that something is unsent by a link that is closed");
   if (pair->fixture->join != NULL) return expect_loss(end->other);
-  WIRE_TRY(ends_send(end->other));
-  for (int i = 0; i < 100; i++) WIRE_TRY(ends_serve_both(pair));
+  KIT_TRY(ends_send(end->other));
+  for (int i = 0; i < 100; i++) KIT_TRY(ends_serve_both(pair));
   return 0;
 }
 
@@ -357,8 +357,8 @@ int wire_case_closes(const wire_fixture_t *fixture) {
 
 static int lose(wire_pair_t *pair) {
   wire_end_t *end = &pair->ends[0], *gone = &pair->ends[1];
-  WIRE_TRY(ends_send(end));
-  WIRE_TRY(ends_await(gone, 1));
+  KIT_TRY(ends_send(end));
+  KIT_TRY(ends_await(gone, 1));
   gone->wire->ops->destroy(gone->wire);
   gone->wire = NULL;
   return expect_loss(end);
@@ -380,29 +380,29 @@ static size_t two_short_ones(uint64_t number, size_t bytes_max) {
  * arrived in part moves. */
 static int place_all(wire_pair_t *pair) {
   wire_end_t *from = &pair->ends[0], *to = &pair->ends[1];
-  uint64_t deadline_ns = wire_deadline_ns();
+  uint64_t deadline_ns = kit_deadline_ns();
   char *place = pair->place;
   if (to->wire->ops->leave_place == NULL) return 0;
   to->place = place;
-  for (int i = 0; i < 3; i++) WIRE_TRY(ends_send(from));
+  for (int i = 0; i < 3; i++) KIT_TRY(ends_send(from));
   for (uint64_t i = 1; i <= 2; i++) {
     while (to->arrived < i) {
-      WIRE_REQUIRE(base_clock_now_ns() < deadline_ns, "a payload that has a place does not arrive");
-      WIRE_TRY(ends_serve(to));
+      KIT_REQUIRE(base_clock_now_ns() < deadline_ns, "a payload that has a place does not arrive");
+      KIT_TRY(ends_serve(to));
     }
-    WIRE_REQUIRE(to->placed == i && to->arrived == i, "goes on after a payload that has a place");
+    KIT_REQUIRE(to->placed == i && to->arrived == i, "goes on after a payload that has a place");
   }
-  WIRE_TRY(ends_serve(to)); /* begins the third one */
-  WIRE_REQUIRE(to->arrived == 2, "all fits into the sockets");
+  KIT_TRY(ends_serve(to)); /* begins the third one */
+  KIT_REQUIRE(to->arrived == 2, "all fits into the sockets");
   to->place = NULL;
   coll_status_t status = to->wire->ops->leave_place(to->wire, to->link, place);
-  WIRE_REQUIRE(status == COLL_OK, "leaves no place: %s", base_last_error());
+  KIT_REQUIRE(status == COLL_OK, "leaves no place: %s", base_last_error());
   memset(place, 0, pair->fixture->bytes_max);
-  WIRE_TRY(ends_await(to, 3));
+  KIT_TRY(ends_await(to, 3));
   for (size_t i = 0; i < pair->fixture->bytes_max; i++) {
-    WIRE_REQUIRE(place[i] == 0, "writes to a place that it has left");
+    KIT_REQUIRE(place[i] == 0, "writes to a place that it has left");
   }
-  WIRE_REQUIRE(to->placed == 2, "says that a payload that has moved is at its place");
+  KIT_REQUIRE(to->placed == 2, "says that a payload that has moved is at its place");
   return 0;
 }
 
@@ -419,17 +419,17 @@ static size_t with_empty_one(uint64_t number, size_t bytes_max) {
  * has no place. */
 static int place_one(wire_pair_t *pair) {
   wire_end_t *from = &pair->ends[0], *to = &pair->ends[1];
-  uint64_t deadline_ns = wire_deadline_ns();
+  uint64_t deadline_ns = kit_deadline_ns();
   if (to->wire->ops->leave_place == NULL) return 0;
   to->place = pair->place;
-  for (int i = 0; i < 3; i++) WIRE_TRY(ends_send(from));
+  for (int i = 0; i < 3; i++) KIT_TRY(ends_send(from));
   while (is_unsent(from) || to->arrived < 3) {
     uint64_t placed = to->placed;
-    WIRE_REQUIRE(base_clock_now_ns() < deadline_ns, "payloads that have a place do not arrive");
-    WIRE_TRY(ends_serve(is_unsent(from) ? from : to));
-    WIRE_REQUIRE(to->placed <= placed + 1, "brings two payloads to their places in one turn");
+    KIT_REQUIRE(base_clock_now_ns() < deadline_ns, "payloads that have a place do not arrive");
+    KIT_TRY(ends_serve(is_unsent(from) ? from : to));
+    KIT_REQUIRE(to->placed <= placed + 1, "brings two payloads to their places in one turn");
   }
-  WIRE_REQUIRE(to->placed == 2, "brings %d of 2 payloads to their places", (int)to->placed);
+  KIT_REQUIRE(to->placed == 2, "brings %d of 2 payloads to their places", (int)to->placed);
   return 0;
 }
 
@@ -441,19 +441,19 @@ int wire_case_places_one(const wire_fixture_t *fixture) {
 static int refuse(wire_pair_t *pair) {
   wire_end_t *from = &pair->ends[0], *to = &pair->ends[1];
   int error = pair->fixture->join == NULL ? 0 : EBADMSG;
-  uint64_t deadline_ns = wire_deadline_ns();
+  uint64_t deadline_ns = kit_deadline_ns();
   const net_frame_t frame = {.kind = ENDS_BAD_KIND};
-  WIRE_TRY(ends_send(from));
+  KIT_TRY(ends_send(from));
   coll_status_t status = from->wire->ops->send(from->wire, from->link, &frame, NULL, false);
-  WIRE_REQUIRE(status == COLL_OK, "does not send: %s", base_last_error());
-  WIRE_TRY(ends_send(from));
+  KIT_REQUIRE(status == COLL_OK, "does not send: %s", base_last_error());
+  KIT_TRY(ends_send(from));
   while (!to->is_lost) {
-    WIRE_REQUIRE(base_clock_now_ns() < deadline_ns, "accepts what the peer may not send");
-    WIRE_TRY(ends_serve_both(pair));
+    KIT_REQUIRE(base_clock_now_ns() < deadline_ns, "accepts what the peer may not send");
+    KIT_TRY(ends_serve_both(pair));
   }
-  WIRE_REQUIRE(to->error == error, "loses the link for another reason: %d", to->error);
-  WIRE_TRY(ends_serve(to));
-  WIRE_REQUIRE(to->arrived == 1, "passes on what follows");
+  KIT_REQUIRE(to->error == error, "loses the link for another reason: %d", to->error);
+  KIT_TRY(ends_serve(to));
+  KIT_REQUIRE(to->arrived == 1, "passes on what follows");
   return 0;
 }
 
@@ -476,25 +476,25 @@ static int begin_fetch(wire_pair_t *pair, fetch_t *fetch) {
   bool exposed = false;
   coll_status_t status = sender->wire->ops->expose(sender->wire, sender->link, fetch->from,
                                                    FETCH_BYTES, &fetch->exposure, &exposed);
-  WIRE_REQUIRE(status == COLL_OK && exposed, "exposes nothing: %s", base_last_error());
+  KIT_REQUIRE(status == COLL_OK && exposed, "exposes nothing: %s", base_last_error());
   status = receiver->wire->ops->fetch(receiver->wire, receiver->link, &fetch->exposure, fetch->to,
                                       FETCH_BYTES, &fetch->fetch);
-  WIRE_REQUIRE(status == COLL_OK, "does not fetch: %s", base_last_error());
+  KIT_REQUIRE(status == COLL_OK, "does not fetch: %s", base_last_error());
   return 0;
 }
 
 static int fetch_all(wire_pair_t *pair, fetch_t *fetch) {
   wire_t *sender = pair->ends[0].wire, *receiver = pair->ends[1].wire;
-  uint64_t deadline_ns = wire_deadline_ns();
-  wire_fill(fetch->from, 4711, FETCH_BYTES);
-  WIRE_TRY(begin_fetch(pair, fetch));
+  uint64_t deadline_ns = kit_deadline_ns();
+  kit_fill(fetch->from, 4711, FETCH_BYTES);
+  KIT_TRY(begin_fetch(pair, fetch));
   for (bool done = false; !done;) {
-    WIRE_REQUIRE(base_clock_now_ns() < deadline_ns, "a fetch does not end");
-    WIRE_TRY(ends_serve_both(pair));
+    KIT_REQUIRE(base_clock_now_ns() < deadline_ns, "a fetch does not end");
+    KIT_TRY(ends_serve_both(pair));
     coll_status_t status = receiver->ops->advance(receiver, fetch->fetch, &done);
-    WIRE_REQUIRE(status == COLL_OK, "a fetch fails: %s", base_last_error());
+    KIT_REQUIRE(status == COLL_OK, "a fetch fails: %s", base_last_error());
   }
-  WIRE_REQUIRE(wire_is(fetch->to, 4711, FETCH_BYTES), "fetches something else");
+  KIT_REQUIRE(kit_is(fetch->to, 4711, FETCH_BYTES), "fetches something else");
   sender->ops->withdraw(sender, pair->ends[0].link, &fetch->exposure, true);
   return 0;
 }
@@ -502,13 +502,13 @@ static int fetch_all(wire_pair_t *pair, fetch_t *fetch) {
 /* Nothing is written to the memory of a fetch that was stopped. */
 static int stop_fetch(wire_pair_t *pair, fetch_t *fetch) {
   wire_t *sender = pair->ends[0].wire, *receiver = pair->ends[1].wire;
-  WIRE_TRY(begin_fetch(pair, fetch));
-  WIRE_TRY(ends_serve(&pair->ends[1]));
+  KIT_TRY(begin_fetch(pair, fetch));
+  KIT_TRY(ends_serve(&pair->ends[1]));
   receiver->ops->stop(receiver, fetch->fetch);
   memset(fetch->to, 0, FETCH_BYTES);
-  for (int i = 0; i < 100; i++) WIRE_TRY(ends_serve_both(pair));
+  for (int i = 0; i < 100; i++) KIT_TRY(ends_serve_both(pair));
   for (size_t i = 0; i < FETCH_BYTES; i++) {
-    WIRE_REQUIRE(fetch->to[i] == 0, "writes to the memory of a fetch that was stopped");
+    KIT_REQUIRE(fetch->to[i] == 0, "writes to the memory of a fetch that was stopped");
   }
   sender->ops->withdraw(sender, pair->ends[0].link, &fetch->exposure, false);
   return 0;

@@ -11,10 +11,10 @@
 
 #include "base/clock.h"
 #include "transport/kit.h"
+#include "transport/kit_steps.h"
 #include "transport/net/net.h"
 #include "transport/net/wire/kit.h"
 #include "transport/net/wire/ucx/ucx.h"
-#include "transport/wire.h"
 
 static void need_ucx(void) {
   wire_t *wire;
@@ -45,7 +45,7 @@ static coll_status_t join(int rank, int size, void *board, transport_t **end) {
                              .names = names,
                              .session = 4711,
                              .secret = &secret,
-                             .deadline_ns = wire_deadline_ns(),
+                             .deadline_ns = kit_deadline_ns(),
                              .wire = wire};
   return transport_net_create(&listener, &group, end);
 }
@@ -89,20 +89,20 @@ static int case_order(const transport_fixture_t *fixture_of, transport_t **end) 
   for (uint64_t n = 0; n < ROUNDS * IN_A_ROUND; n += IN_A_ROUND) {
     for (int peer = 0; peer < t->size; peer++) {
       for (uint64_t i = n; peer != t->rank && i < n + IN_A_ROUND; i++) {
-        WIRE_TRY(wire_send(t, peer, CHANNEL, i, i * 997 % WIRE_BYTES_MAX));
+        KIT_TRY(kit_send(t, peer, CHANNEL, i, i * 997 % KIT_BYTES_MAX));
       }
     }
     for (int peer = 0; peer < t->size; peer++) {
       for (uint64_t i = n; peer != t->rank && i < n + IN_A_ROUND; i++) {
-        WIRE_TRY(wire_expect(t, peer, CHANNEL, i, i * 997 % WIRE_BYTES_MAX));
+        KIT_TRY(kit_expect(t, peer, CHANNEL, i, i * 997 % KIT_BYTES_MAX));
       }
     }
   }
   for (int peer = 0; peer < t->size; peer++) {
-    if (peer != t->rank) WIRE_TRY(wire_signal(t, peer, CHANNEL, 1));
+    if (peer != t->rank) KIT_TRY(kit_signal(t, peer, CHANNEL, 1));
   }
   for (int peer = 0; peer < t->size; peer++) {
-    if (peer != t->rank) WIRE_TRY(wire_wait(t, peer, CHANNEL, 1));
+    if (peer != t->rank) KIT_TRY(kit_wait(t, peer, CHANNEL, 1));
   }
   return 0;
 }

@@ -6,12 +6,12 @@
 
 #include "base/clock.h"
 #include "transport/kit.h"
+#include "transport/kit_steps.h"
 #include "transport/net/net.h"
 #include "transport/net/wire/kit.h"
 #include "transport/net/wire/verbs/choose.h"
 #include "transport/net/wire/verbs/state.h"
 #include "transport/net/wire/verbs/verbs.h"
-#include "transport/wire.h"
 
 static wire_t *joined; /* of this process */
 
@@ -21,7 +21,7 @@ static coll_status_t join(int rank, int size, void *board, transport_t **end) {
   net_name_t *names = board;
   net_listener_t listener;
   wire_t *wire;
-  uint64_t deadline_ns = wire_deadline_ns();
+  uint64_t deadline_ns = kit_deadline_ns();
   COLL_TRY(net_listen(&listener, "", &names[rank]));
   COLL_TRY(verbs_wire_open(&wire));
   joined = wire;

@@ -225,7 +225,7 @@ static int run_case(int rank, int size, void *context) {
 static bool passes(const wire_fixture_t *fixture, wire_case_t body, fault_t which, uint64_t limit_s,
                    harness_result_t *result) {
   job_t job = {fixture, body};
-  wire_limit_ns = wire_wake_ns = UINT64_C(1000000000) * limit_s;
+  kit_limit_ns = kit_wake_ns = UINT64_C(1000000000) * limit_s;
   fault = which;
   calls = asked = 0;
   is_kept = false;

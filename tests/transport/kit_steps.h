@@ -2,70 +2,70 @@
  * Helpers of the transport kit's cases: blocking calls over the non-blocking slots, with a
  * deadline, and message contents that identify the message.
  */
-#ifndef TESTS_TRANSPORT_WIRE_H
-#define TESTS_TRANSPORT_WIRE_H
+#ifndef TESTS_TRANSPORT_KIT_STEPS_H
+#define TESTS_TRANSPORT_KIT_STEPS_H
 
 #include "harness/harness.h"
 #include "transport/ops.h"
 
 /* Fails the case if the condition is false. */
-#define WIRE_REQUIRE(condition, ...)                    \
+#define KIT_REQUIRE(condition, ...)                     \
   do {                                                  \
     if (!(condition)) return harness_fail(__VA_ARGS__); \
   } while (0)
 
 /* Returns from the case if a step has failed and reported it. */
-#define WIRE_TRY(call)  \
+#define KIT_TRY(call)   \
   do {                  \
     if (call) return 1; \
   } while (0)
 
-#define WIRE_BYTES_MAX 4096 /* maximum length of messages sent and expected here */
+#define KIT_BYTES_MAX 4096 /* maximum length of messages sent and expected here */
 
 /* The identity of message or signal `number`; both of its words follow from the number. */
-flight_call_t wire_id(uint64_t number);
+flight_call_t kit_id(uint64_t number);
 
 /* Sends or receives message `number`, whose bytes and identity follow from the number; waits until
  * it is sent, or received and checked. Returns 0, or 1 after harness_fail. */
-int wire_send(transport_t *t, int peer, int channel, uint64_t number, size_t bytes);
-int wire_expect(transport_t *t, int peer, int channel, uint64_t number, size_t bytes);
+int kit_send(transport_t *t, int peer, int channel, uint64_t number, size_t bytes);
+int kit_expect(transport_t *t, int peer, int channel, uint64_t number, size_t bytes);
 
 /* One attempt without waiting; *done: it succeeded. */
-int wire_send_try(transport_t *t, int peer, int channel, uint64_t number, size_t bytes, bool *done);
-int wire_expect_try(transport_t *t, int peer, int channel, uint64_t number, size_t bytes,
-                    bool *done);
+int kit_send_try(transport_t *t, int peer, int channel, uint64_t number, size_t bytes, bool *done);
+int kit_expect_try(transport_t *t, int peer, int channel, uint64_t number, size_t bytes,
+                   bool *done);
 
 /* Expects no message and no signal. */
-int wire_expect_nothing(transport_t *t, int peer, int channel);
+int kit_expect_nothing(transport_t *t, int peer, int channel);
 
 /* Sends or receives signal `number`: waits until there is room, or until it has arrived and is the
  * expected one. */
-int wire_signal(transport_t *t, int peer, int channel, uint64_t number);
-int wire_wait(transport_t *t, int peer, int channel, uint64_t number);
+int kit_signal(transport_t *t, int peer, int channel, uint64_t number);
+int kit_wait(transport_t *t, int peer, int channel, uint64_t number);
 
 /* One attempt without waiting. */
-int wire_signal_try(transport_t *t, int peer, int channel, uint64_t number, bool *done);
-int wire_wait_try(transport_t *t, int peer, int channel, uint64_t number, bool *done);
+int kit_signal_try(transport_t *t, int peer, int channel, uint64_t number, bool *done);
+int kit_wait_try(transport_t *t, int peer, int channel, uint64_t number, bool *done);
 
 /* Steps of a case must be done, and sleepers woken, within these times: 30 s, which on any machine
  * nothing but a lost event exceeds. Sleeps that no event ends take twice as long as the second. The
  * kit's own test, where events are lost, sets a shorter limit. */
-extern uint64_t wire_limit_ns, wire_wake_ns;
+extern uint64_t kit_limit_ns, kit_wake_ns;
 
-/* For tests of times: sets wire_wake_ns to what is promised, and prints times beside it. */
-void wire_measure(unsigned promised_ms);
-void wire_print(const char *what, uint64_t longest_ns);
+/* For tests of times: sets kit_wake_ns to what is promised, and prints times beside it. */
+void kit_measure(unsigned promised_ms);
+void kit_print(const char *what, uint64_t longest_ns);
 
 /* Deadline of one step of a case. */
-uint64_t wire_deadline_ns(void);
+uint64_t kit_deadline_ns(void);
 
 /* harness_barrier, in which what this rank has sent goes on moving, as in a call. */
-void wire_barrier(transport_t *t);
+void kit_barrier(transport_t *t);
 
 /* Yields between two polls, so that ranks on one core make progress. */
-void wire_pause(void);
+void kit_pause(void);
 
-void wire_fill(void *data, uint64_t number, size_t bytes);
-bool wire_is(const void *data, uint64_t number, size_t bytes);
+void kit_fill(void *data, uint64_t number, size_t bytes);
+bool kit_is(const void *data, uint64_t number, size_t bytes);
 
 #endif
