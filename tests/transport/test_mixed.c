@@ -6,11 +6,9 @@
 
 #include "base/clock.h"
 #include "transport/connect.h"
-#include "transport/kit.h"
-#include "transport/kit_steps.h"
 #include "transport/memory.h"
 #include "transport/mixed/mixed.h"
-#include "transport/net/net.h"
+#include "transport/net/ranks.h"
 #include "transport/net/wire/packet_wire.h"
 #include "transport/shm/shm.h"
 
@@ -87,23 +85,11 @@ static coll_status_t join(int rank, int size, void *board, transport_t **end) {
   return transport_connect(&listener, &group, end);
 }
 
-static const transport_fixture_t two_hosts = {
-    .size_max = HARNESS_RANKS_MAX,
-    .shares_some_scratch = true,
-    .has_threads = true,
-    .make = make_on_two_hosts,
-    .join = join,
-    .alloc = transport_kit_private_alloc,
-    .release = transport_kit_private_release,
-};
-
-static const transport_fixture_t with_wire = {
-    .size_max = HARNESS_RANKS_MAX,
-    .shares_some_scratch = true,
-    .make = make_with_wire,
-    .alloc = transport_kit_private_alloc,
-    .release = transport_kit_private_release,
-};
+static const transport_fixture_t two_hosts =
+    RANKS_FIXTURE(.shares_some_scratch = true, .has_threads = true, .make = make_on_two_hosts,
+                  .join = join);
+static const transport_fixture_t with_wire =
+    RANKS_FIXTURE(.shares_some_scratch = true, .make = make_with_wire);
 
 static const transport_fixture_t one_host = {
     .size_max = HARNESS_RANKS_MAX,

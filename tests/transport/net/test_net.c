@@ -10,44 +10,18 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "transport/kit.h"
-#include "transport/kit_steps.h"
-#include "transport/net/net.h"
-
-/* name_of_3: where the others, or some, are told that rank 3 is. */
-static coll_status_t join_as(int rank, int size, void *board, uint32_t mesh_ranks,
-                             const net_name_t *name_of_3, transport_t **end) {
-  net_name_t *names = board, own[HARNESS_RANKS_MAX];
-  net_listener_t listener;
-  uint64_t deadline_ns = kit_deadline_ns();
-  COLL_TRY(net_listen(&listener, "", &names[rank]));
-  names[rank].mesh_ranks = mesh_ranks;
-  harness_barrier();
-  memcpy(own, names, (size_t)size * sizeof *own);
-  if (name_of_3 != NULL) own[3] = *name_of_3;
-  const base_secret_t secret = {.bytes = {47, 11}};
-  const net_group_t group = {.rank = rank,
-                             .size = size,
-                             .names = own,
-                             .session = 4711,
-                             .secret = &secret,
-                             .deadline_ns = deadline_ns};
-  return transport_net_create(&listener, &group, end);
-}
-
-static coll_status_t join(int rank, int size, void *board, uint32_t mesh_ranks, transport_t **end) {
-  return join_as(rank, size, board, mesh_ranks, NULL, end);
-}
+#include "transport/net/ranks.h"
 
 static coll_status_t join_all(int rank, int size, void *board, transport_t **end) {
-  return join(rank, size, board, NET_MESH_RANKS, end);
+  return ranks_join(rank, size, board, &(ranks_net_t){0}, end);
 }
 
 /* Rank 2, which is no neighbour of rank 3 in the tree, does not reach it: RFC 5737. */
 static coll_status_t join_severed(int rank, int size, void *board, transport_t **end) {
   static const net_name_t nowhere = {
       .port = 4711, .count = 1, .rails = 1, .addresses = {{.bytes = {192, 0, 2, 1}}}};
-  return join_as(rank, size, board, 0, rank == 2 ? &nowhere : NULL, end);
+  const ranks_net_t net = {.is_tree = true, .of_3 = rank == 2 ? &nowhere : NULL};
+  return ranks_join(rank, size, board, &net, end);
 }
 
 /* A service that hangs up on whoever calls. */
@@ -71,33 +45,31 @@ static uint16_t open_service(void) {
   return ntohs(at.sin_port);
 }
 
-/* Rank 2 finds another service at the port of rank 3. */
-static coll_status_t join_replaced(int rank, int size, void *board, transport_t **end) {
-  if (rank != 2) return join_as(rank, size, board, 0, NULL, end);
-  const net_name_t service = {
-      .port = open_service(), .count = 1, .rails = 1, .addresses = {{.bytes = {127, 0, 0, 1}}}};
-  return join_as(rank, size, board, 0, &service, end);
-}
-
 /* Most connections are made when they are first used. */
 static coll_status_t join_tree(int rank, int size, void *board, transport_t **end) {
-  return join(rank, size, board, 0, end);
+  return ranks_join(rank, size, board, &(ranks_net_t){.is_tree = true}, end);
+}
+
+/* Rank 2 finds another service at the port of rank 3. */
+static coll_status_t join_replaced(int rank, int size, void *board, transport_t **end) {
+  if (rank != 2) return join_tree(rank, size, board, end);
+  const net_name_t service = {
+      .port = open_service(), .count = 1, .rails = 1, .addresses = {{.bytes = {127, 0, 0, 1}}}};
+  return ranks_join(rank, size, board, &(ranks_net_t){.is_tree = true, .of_3 = &service}, end);
 }
 
 static coll_status_t make(int size, transport_t *ends[]) {
   return transport_net_create_local(size, NULL, ends);
 }
 
-#define FIXTURE(how, ...)                                                                       \
-  {                                                                                             \
-    .size_max = HARNESS_RANKS_MAX, .make = make, .join = (how),                                 \
-    .alloc = transport_kit_private_alloc, .release = transport_kit_private_release, __VA_ARGS__ \
-  }
-
-static const transport_fixture_t all = FIXTURE(join_all, .has_threads = true);
-static const transport_fixture_t tree = FIXTURE(join_tree, .connects_late = true);
-static const transport_fixture_t severed = FIXTURE(join_severed, .connects_late = true);
-static const transport_fixture_t replaced = FIXTURE(join_replaced, .connects_late = true);
+static const transport_fixture_t all =
+    RANKS_FIXTURE(.make = make, .join = join_all, .has_threads = true);
+static const transport_fixture_t tree =
+    RANKS_FIXTURE(.make = make, .join = join_tree, .connects_late = true);
+static const transport_fixture_t severed =
+    RANKS_FIXTURE(.make = make, .join = join_severed, .connects_late = true);
+static const transport_fixture_t replaced =
+    RANKS_FIXTURE(.make = make, .join = join_replaced, .connects_late = true);
 
 TRANSPORT_KIT_ANY(tcp_threads, all, transport_kit_threads, 2)
 TRANSPORT_KIT_PEERS(tcp_threads, all, transport_kit_threads)

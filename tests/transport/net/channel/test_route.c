@@ -7,9 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "transport/kit.h"
-#include "transport/kit_steps.h"
-#include "transport/net/net.h"
+#include "transport/net/ranks.h"
 #include "transport/net/wire/packet_wire.h"
 
 #define DELAY_US 100
@@ -22,39 +20,24 @@ static coll_status_t make(int size, transport_t *ends[]) {
   return transport_net_create_local(size, wires, ends);
 }
 
-/* without: a rank that has no wire; -1: all have it. mesh_ranks: of net_name_t. */
+/* without: a rank that has no wire; -1: all have it. */
 static coll_status_t join_as(int rank, int size, void *board, unsigned delay_us, int without,
-                             uint32_t mesh_ranks, transport_t **end) {
-  net_name_t *names = board;
-  net_listener_t listener;
-  wire_t *wire = NULL;
+                             bool is_tree, transport_t **end) {
   bool has_wire[HARNESS_RANKS_MAX];
+  ranks_net_t net = {.is_tree = is_tree, .has_wire = has_wire};
   for (int peer = 0; peer < size; peer++) has_wire[peer] = peer != without;
-  if (rank != without) COLL_TRY(packet_wire_open(delay_us, &wire));
-  COLL_TRY(net_listen(&listener, "", &names[rank]));
-  names[rank].mesh_ranks = mesh_ranks;
-  harness_barrier();
-  const base_secret_t secret = {.bytes = {47, 11}};
-  const net_group_t group = {.rank = rank,
-                             .any_wire = true,
-                             .size = size,
-                             .names = names,
-                             .session = 4711,
-                             .secret = &secret,
-                             .deadline_ns = kit_deadline_ns(),
-                             .wire = wire,
-                             .has_wire = has_wire};
-  return transport_net_create(&listener, &group, end);
+  if (rank != without) COLL_TRY(packet_wire_open(delay_us, &net.wire));
+  return ranks_join(rank, size, board, &net, end);
 }
 
 static coll_status_t join(int rank, int size, void *board, unsigned delay_us, int without,
                           transport_t **end) {
-  return join_as(rank, size, board, delay_us, without, NET_MESH_RANKS, end);
+  return join_as(rank, size, board, delay_us, without, false, end);
 }
 
 /* Most sockets are connected when the pair first uses them. */
 static coll_status_t join_tree(int rank, int size, void *board, transport_t **end) {
-  return join_as(rank, size, board, DELAY_US, -1, 0, end);
+  return join_as(rank, size, board, DELAY_US, -1, true, end);
 }
 
 static coll_status_t join_all(int rank, int size, void *board, transport_t **end) {
@@ -69,12 +52,6 @@ static coll_status_t join_without_1(int rank, int size, void *board, transport_t
   return join(rank, size, board, DELAY_US, 1, end);
 }
 
-#define FIXTURE(how, ...)                                                                       \
-  {                                                                                             \
-    .size_max = HARNESS_RANKS_MAX, .make = make, .join = (how),                                 \
-    .alloc = transport_kit_private_alloc, .release = transport_kit_private_release, __VA_ARGS__ \
-  }
-
 static coll_status_t join_failing(int rank, int size, void *board, transport_t **end) {
   return join(rank, size, board, PACKET_WIRE_FAILS, -1, end);
 }
@@ -83,12 +60,14 @@ static coll_status_t join_narrow(int rank, int size, void *board, transport_t **
   return join(rank, size, board, PACKET_WIRE_NARROW, -1, end);
 }
 
-static const transport_fixture_t all = FIXTURE(join_all, .has_threads = true);
-static const transport_fixture_t at_once = FIXTURE(join_at_once);
-static const transport_fixture_t failing = FIXTURE(join_failing);
-static const transport_fixture_t tree = FIXTURE(join_tree, .connects_late = true);
-static const transport_fixture_t narrow = FIXTURE(join_narrow);
-static const transport_fixture_t without_1 = FIXTURE(join_without_1);
+static const transport_fixture_t all =
+    RANKS_FIXTURE(.make = make, .join = join_all, .has_threads = true);
+static const transport_fixture_t at_once = RANKS_FIXTURE(.make = make, .join = join_at_once);
+static const transport_fixture_t failing = RANKS_FIXTURE(.make = make, .join = join_failing);
+static const transport_fixture_t tree =
+    RANKS_FIXTURE(.make = make, .join = join_tree, .connects_late = true);
+static const transport_fixture_t narrow = RANKS_FIXTURE(.make = make, .join = join_narrow);
+static const transport_fixture_t without_1 = RANKS_FIXTURE(.make = make, .join = join_without_1);
 
 TRANSPORT_KIT_ANY(wire_threads, all, transport_kit_threads, 2)
 TRANSPORT_KIT_PEERS(wire_threads, all, transport_kit_threads)

@@ -10,65 +10,34 @@
 #include <sys/socket.h>
 
 #include "base/clock.h"
-#include "transport/kit.h"
-#include "transport/kit_steps.h"
-#include "transport/net/net.h"
+#include "transport/net/ranks.h"
 #include "transport/net/state.h"
 
 #define MS_NS UINT64_C(1000000)
 
 /* ---- fixtures -------------------------------------------------------------------------------*/
 
-static coll_status_t join(int rank, int size, void *board, int rails, uint32_t mesh_ranks,
-                          transport_t **end) {
-  net_name_t *names = board, *name = &names[rank];
-  net_listener_t listener;
-  COLL_TRY(net_listen(&listener, "", name));
-  name->rails = name->count = (uint8_t)rails;
-  for (int i = 0; i < rails; i++) {
-    name->addresses[i] =
-        (net_address_t){.rail = (uint8_t)i, .bytes = {127, 0, 0, (uint8_t)(i + 1)}};
-  }
-  name->mesh_ranks = mesh_ranks;
-  name->recovery = NET_RECOVERY_ALL;
-  harness_barrier();
-  const base_secret_t secret = {.bytes = {47, 11}};
-  const net_group_t group = {.rank = rank,
-                             .size = size,
-                             .names = names,
-                             .session = 4711,
-                             .secret = &secret,
-                             .deadline_ns = kit_deadline_ns()};
-  return transport_net_create(&listener, &group, end);
-}
-
 static coll_status_t join_one(int rank, int size, void *board, transport_t **end) {
-  return join(rank, size, board, 1, NET_MESH_RANKS, end);
+  return ranks_join(rank, size, board, &(ranks_net_t){.rails = 1}, end);
 }
 
 static coll_status_t join_two(int rank, int size, void *board, transport_t **end) {
-  return join(rank, size, board, 2, NET_MESH_RANKS, end);
+  return ranks_join(rank, size, board, &(ranks_net_t){.rails = 2}, end);
 }
 
 static coll_status_t join_tree(int rank, int size, void *board, transport_t **end) {
-  return join(rank, size, board, 2, 0, end);
+  return ranks_join(rank, size, board, &(ranks_net_t){.is_tree = true, .rails = 2}, end);
 }
 
 /* Rank 1 has one interface, the others two. */
 static coll_status_t join_unequal(int rank, int size, void *board, transport_t **end) {
-  return join(rank, size, board, rank == 1 ? 1 : 2, NET_MESH_RANKS, end);
+  return ranks_join(rank, size, board, &(ranks_net_t){.rails = rank == 1 ? 1 : 2}, end);
 }
 
-#define FIXTURE(how, ...)                                                               \
-  {                                                                                     \
-    .size_max = HARNESS_RANKS_MAX, .join = (how), .alloc = transport_kit_private_alloc, \
-    .release = transport_kit_private_release, __VA_ARGS__                               \
-  }
-
-static const transport_fixture_t one = FIXTURE(join_one);
-static const transport_fixture_t two = FIXTURE(join_two);
-static const transport_fixture_t tree = FIXTURE(join_tree, .connects_late = true);
-static const transport_fixture_t unequal = FIXTURE(join_unequal);
+static const transport_fixture_t one = RANKS_FIXTURE(.join = join_one);
+static const transport_fixture_t two = RANKS_FIXTURE(.join = join_two);
+static const transport_fixture_t tree = RANKS_FIXTURE(.join = join_tree, .connects_late = true);
+static const transport_fixture_t unequal = RANKS_FIXTURE(.join = join_unequal);
 
 TRANSPORT_KIT_ANY(recovery_one_rail, one, transport_kit_processes, 2)
 TRANSPORT_KIT_PEERS(recovery_one_rail, one, transport_kit_processes)

@@ -10,9 +10,7 @@
 #include <sys/mman.h>
 
 #include "base/clock.h"
-#include "transport/kit.h"
-#include "transport/kit_steps.h"
-#include "transport/net/net.h"
+#include "transport/net/ranks.h"
 #include "transport/net/wire/kit.h"
 #include "transport/net/wire/ucx/ucx.h"
 
@@ -32,32 +30,13 @@ static coll_status_t make(int size, transport_t *ends[]) {
 }
 
 static coll_status_t join(int rank, int size, void *board, transport_t **end) {
-  net_name_t *names = board;
-  net_listener_t listener;
-  wire_t *wire = NULL;
-  COLL_TRY(ucx_wire_open(&wire));
-  COLL_TRY(net_listen(&listener, "", &names[rank]));
-  harness_barrier();
-  const base_secret_t secret = {.bytes = {47, 11}};
-  const net_group_t group = {.rank = rank,
-                             .any_wire = true,
-                             .size = size,
-                             .names = names,
-                             .session = 4711,
-                             .secret = &secret,
-                             .deadline_ns = kit_deadline_ns(),
-                             .wire = wire};
-  return transport_net_create(&listener, &group, end);
+  ranks_net_t net = {0};
+  COLL_TRY(ucx_wire_open(&net.wire));
+  return ranks_join(rank, size, board, &net, end);
 }
 
-static const transport_fixture_t fixture = {
-    .size_max = HARNESS_RANKS_MAX,
-    .has_threads = true,
-    .make = make,
-    .join = join,
-    .alloc = transport_kit_private_alloc,
-    .release = transport_kit_private_release,
-};
+static const transport_fixture_t fixture =
+    RANKS_FIXTURE(.make = make, .join = join, .has_threads = true);
 
 TestSuite(ucx_threads, .init = need_ucx);
 TRANSPORT_KIT_ANY(ucx_threads, fixture, transport_kit_threads, 2)

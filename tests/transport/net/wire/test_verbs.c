@@ -5,9 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "transport/kit.h"
-#include "transport/kit_steps.h"
-#include "transport/net/net.h"
+#include "transport/net/ranks.h"
 #include "transport/net/wire/kit.h"
 #include "transport/net/wire/verbs/choose.h"
 #include "transport/net/wire/verbs/state.h"
@@ -18,24 +16,10 @@ static wire_t *joined; /* of this process */
 /* ---- the kit --------------------------------------------------------------------------------*/
 
 static coll_status_t join(int rank, int size, void *board, transport_t **end) {
-  net_name_t *names = board;
-  net_listener_t listener;
-  wire_t *wire;
-  uint64_t deadline_ns = kit_deadline_ns();
-  COLL_TRY(net_listen(&listener, "", &names[rank]));
-  COLL_TRY(verbs_wire_open(&wire));
-  joined = wire;
-  harness_barrier();
-  const base_secret_t secret = {.bytes = {47, 11}};
-  const net_group_t group = {.rank = rank,
-                             .any_wire = true,
-                             .size = size,
-                             .names = names,
-                             .session = 4711,
-                             .secret = &secret,
-                             .deadline_ns = deadline_ns,
-                             .wire = wire};
-  return transport_net_create(&listener, &group, end);
+  ranks_net_t net = {0};
+  COLL_TRY(verbs_wire_open(&net.wire));
+  joined = net.wire;
+  return ranks_join(rank, size, board, &net, end);
 }
 
 static coll_status_t make(int size, transport_t *ends[]) {
@@ -44,13 +28,8 @@ static coll_status_t make(int size, transport_t *ends[]) {
   return transport_net_create_local(size, wires, ends);
 }
 
-#define FIXTURE(how, ...)                                                                       \
-  {                                                                                             \
-    .size_max = HARNESS_RANKS_MAX, .make = make, .join = how,                                   \
-    .alloc = transport_kit_private_alloc, .release = transport_kit_private_release, __VA_ARGS__ \
-  }
-
-static const transport_fixture_t fixture = FIXTURE(join, .has_threads = true);
+static const transport_fixture_t fixture =
+    RANKS_FIXTURE(.make = make, .join = join, .has_threads = true);
 
 static void skip_without_device(void) {
   wire_t *wire;
@@ -78,7 +57,7 @@ static coll_status_t join_several(int rank, int size, void *board, transport_t *
   return join(rank, size, board, end);
 }
 
-static const transport_fixture_t several = FIXTURE(join_several);
+static const transport_fixture_t several = RANKS_FIXTURE(.make = make, .join = join_several);
 
 TestSuite(verbs_several_qps, .init = skip_without_device);
 TRANSPORT_KIT_FETCHES(verbs_several_qps, several, transport_kit_processes)
@@ -89,7 +68,7 @@ static coll_status_t join_by_rails(int rank, int size, void *board, transport_t 
   return join_several(rank, size, board, end);
 }
 
-static const transport_fixture_t rails = FIXTURE(join_by_rails);
+static const transport_fixture_t rails = RANKS_FIXTURE(.make = make, .join = join_by_rails);
 
 TestSuite(verbs_rails, .init = skip_without_device);
 TRANSPORT_KIT_FETCHES(verbs_rails, rails, transport_kit_processes)
@@ -117,7 +96,7 @@ static coll_status_t join_and_fail(int rank, int size, void *board, transport_t 
   return COLL_OK;
 }
 
-static const transport_fixture_t failing_rails = FIXTURE(join_and_fail);
+static const transport_fixture_t failing_rails = RANKS_FIXTURE(.make = make, .join = join_and_fail);
 
 Test(verbs_rails, others_carry_what_a_queue_pair_fails_to) {
   transport_kit_processes(&failing_rails, 2, transport_case_fetches);
