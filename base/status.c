@@ -1,4 +1,4 @@
-/* The thread's last error, in its buffer of thread_texts.h. */
+/* The thread's last error. */
 #include "base/status.h"
 
 #include <errno.h>
@@ -7,26 +7,28 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/thread_texts.h"
+#include "base/thread_memory.h"
 
+#define ERROR_BYTES 1024
+
+static base_thread_memory_t last_error = {.bytes = ERROR_BYTES};
 static _Thread_local bool has_lost_text; /* there was no memory for the last error */
 
 coll_status_t base_fail(coll_status_t status, const char *format, ...) {
-  char text[BASE_THREAD_ERROR_BYTES]; /* a separate buffer, because an argument may be the old last
-                                         error */
+  char text[ERROR_BYTES]; /* a separate buffer, because an argument may be the old last error */
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
-  base_thread_texts_t *texts = base_thread_texts_allocate();
-  has_lost_text = texts == NULL;
-  if (texts != NULL) memcpy(texts->error, text, sizeof text);
+  char *kept = base_thread_memory_allocate(&last_error);
+  has_lost_text = kept == NULL;
+  if (kept != NULL) memcpy(kept, text, sizeof text);
   return status;
 }
 
 coll_status_t base_fail_errno(coll_status_t status, const char *format, ...) {
   int error = errno;
-  char text[BASE_THREAD_ERROR_BYTES];
+  char text[ERROR_BYTES];
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(text, sizeof text, format, arguments);
@@ -36,9 +38,9 @@ coll_status_t base_fail_errno(coll_status_t status, const char *format, ...) {
 }
 
 const char *base_last_error(void) {
-  const base_thread_texts_t *texts = base_thread_texts_find();
-  if (has_lost_text) return BASE_THREAD_NO_MEMORY;
-  return texts != NULL ? texts->error : "";
+  const char *kept = base_thread_memory_find(&last_error);
+  if (has_lost_text) return base_status_string(COLL_ERROR_MEMORY);
+  return kept != NULL ? kept : "";
 }
 
 const char *base_status_string(coll_status_t status) {

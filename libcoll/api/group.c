@@ -2,7 +2,6 @@
  * A group collects calls, or communicators to be made, in thread-local arrays. Its end launches
  * them (launch.h, create.h). A group of few calls allocates nothing.
  */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,6 +13,7 @@
 #include "api/submit.h"
 #include "base/alloc.h"
 #include "base/fork.h"
+#include "base/thread_memory.h"
 #include "run/batch.h"
 
 typedef struct collector {
@@ -28,39 +28,18 @@ _Thread_local int api_group_depth;
 static _Thread_local collector_t collector;
 
 /* The arrays of a group that has no more calls, and runs in no progress callback of another one. A
- * thread keeps them. They are not thread-local themselves: of that a program that loads the library
- * late has little. */
+ * thread keeps them. */
 typedef struct few {
   run_call_t calls[RUN_FEW_CALLS];
   coll_stream_t streams[RUN_FEW_CALLS];
   bool is_used;
 } few_t;
 
-/* Written once. */
-static pthread_key_t few_key;
-static bool has_few_key;
+static base_thread_memory_t few_memory = {.bytes = sizeof(few_t)};
 
-static void create_few_key(void) {
-  has_few_key = pthread_key_create(&few_key, free) == 0;
-}
-
-/* NULL: the thread has none. */
-static few_t *find_few(void) {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, create_few_key);
-  return has_few_key ? pthread_getspecific(few_key) : NULL;
-}
-
-/* Allocates it at first. NULL: none, or it is used. */
+/* NULL: there are none, or they are used. */
 static few_t *take_few(void) {
-  few_t *few = find_few();
-  if (few == NULL && has_few_key) {
-    few = calloc(1, sizeof *few);
-    if (few != NULL && pthread_setspecific(few_key, few) != 0) {
-      free(few);
-      few = NULL;
-    }
-  }
+  few_t *few = base_thread_memory_allocate(&few_memory);
   if (few == NULL || few->is_used) return NULL;
   few->is_used = true;
   return few;
@@ -68,7 +47,7 @@ static few_t *take_few(void) {
 
 /* Whether the group uses the thread's, which it then no longer does. */
 static bool give_back_few(const api_group_t *group) {
-  few_t *few = group->calls != NULL ? find_few() : NULL;
+  few_t *few = group->calls != NULL ? base_thread_memory_find(&few_memory) : NULL;
   bool is_few = few != NULL && group->calls == few->calls;
   if (is_few) few->is_used = false;
   return is_few;

@@ -7,7 +7,7 @@
 #include "api/out.h"
 #include "base/knob.h"
 #include "base/names.h"
-#include "base/thread_texts.h"
+#include "base/thread_memory.h"
 #include "bootstrap/launch/launch.h"
 #include "bootstrap/rendezvous/secret_source.h"
 #include "lifetime/create.h"
@@ -41,13 +41,12 @@ const char *coll_op_name(coll_op_t op) {
   return base_op_name(op);
 }
 
-_Static_assert(BASE_THREAD_LINE_BYTES >= COMM_ERROR_BYTES, "room for a communicator's text");
-
 const char *coll_last_error(coll_comm_t comm) {
+  static base_thread_memory_t memory = {.bytes = COMM_ERROR_BYTES};
   if (comm == NULL) return base_last_error();
-  base_thread_texts_t *texts = base_thread_texts_allocate();
-  if (texts == NULL) return BASE_THREAD_NO_MEMORY;
-  return comm_read_error(comm, texts->comm_error) ? texts->comm_error : base_last_error();
+  char *text = base_thread_memory_allocate(&memory);
+  if (text == NULL) return base_status_string(COLL_ERROR_MEMORY);
+  return comm_read_error(comm, text) ? text : base_last_error();
 }
 
 static const base_knob_t *knob_at(int index) {
