@@ -132,6 +132,11 @@ static coll_status_t accept_received(net_peer_t *peer, uint32_t received) {
   return COLL_OK;
 }
 
+void net_order_tell(net_peer_t *peer) {
+  const net_frame_t frame = {.kind = NET_RECEIVED};
+  if (peer->pair->recovers && peer->received > 0) (void)net_order_send(peer, &frame, NULL, false);
+}
+
 static coll_status_t tell_received(net_peer_t *peer) {
   bool is_due =
       peer->received - peer->told >= UNTOLD_FRAMES || peer->untold_bytes >= NET_UNTOLD_BYTES;

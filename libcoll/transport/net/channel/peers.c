@@ -57,10 +57,11 @@ static net_peer_t *peer_of(const net_pairs_t *pairs, int rank) {
   return &((net_channels_t *)pairs->owner)->peers[rank];
 }
 
-/* An abort is not sent again by itself. */
+/* Neither an abort nor what has been received is told again by itself. */
 static void opened(net_pairs_t *pairs, int rank, bool is_new) {
   net_peer_t *peer = peer_of(pairs, rank);
   net_order_open(peer);
+  if (is_new) net_order_tell(peer);
   net_abort_tell(peer);
   if (is_new && peer->all->is_leaving && !peer->has_left_by_socket) net_peer_say_leave(peer);
 }
