@@ -11,6 +11,9 @@
 BASE_COLD static coll_status_t make_pair(const struct coll_comm *comm, bool sends, int peer,
                                          comm_pair_t **pair) {
   comm_pair_t *made = NULL;
+  transport_t *route = comm->world.routes[peer];
+  const transport_port_t *port = route->ops->port(route, peer, TRANSPORT_CHANNEL_P2P);
+  if (port == NULL) return base_fail(COLL_ERROR_MEMORY, "no memory for sends to rank %d", peer);
   COLL_TRY(base_alloc(1, sizeof *made, "a pair's plan and run", (void **)&made));
   plan_span_t span = {
       .rank = comm->rank, .buffer = sends ? PLAN_INPUT : PLAN_OUTPUT, .first = 0, .count = 1};
@@ -26,8 +29,6 @@ BASE_COLD static coll_status_t make_pair(const struct coll_comm *comm, bool send
                         .parts = 1,
                         .lanes = 1,
                         .message_chunks = 1};
-  transport_t *route = comm->world.routes[peer];
-  const transport_port_t *port = route->ops->port(route, peer, TRANSPORT_CHANNEL_P2P);
   /* A network takes megabytes before it blocks, shared memory a few slots. */
   made->call = (engine_call_t){.channel = TRANSPORT_CHANNEL_P2P,
                                .count_per_pair = true,

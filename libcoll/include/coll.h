@@ -259,7 +259,7 @@ COLL_API coll_status_t coll_comm_destroy(coll_comm_t comm);
  * gets no error.
  *
  * A send does not wait for its receive while at most 64 messages of at most 256 KiB in total are
- * unreceived from this rank to that peer. Beyond that, it may wait until some are. Any collective
+ * unreceived from this rank to that peer. Beyond that, it may wait until they are. Any collective
  * may wait until any other rank makes its call. So a send within the limit followed by a collective
  * matches the collective followed by the receive. */
 
