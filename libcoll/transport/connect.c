@@ -95,7 +95,7 @@ bool transport_share_memory(const transport_name_t *a, const transport_name_t *b
 /* ---- shared memory and TCP ------------------------------------------------------------------*/
 
 static coll_status_t connect_shm(shm_mesh_t *mesh, const transport_group_t *group,
-                                 transport_t **t) {
+                                 shm_scope_t scope, transport_t **t) {
   shm_mesh_name_t *names = NULL;
   coll_status_t status =
       base_alloc((size_t)group->size, sizeof *names, "names of ranks", (void **)&names);
@@ -111,7 +111,7 @@ static coll_status_t connect_shm(shm_mesh_t *mesh, const transport_group_t *grou
     shm_mesh_close(mesh);
     return status;
   }
-  return transport_shm_create(mesh, group->one_process, group->deadline_ns, t);
+  return transport_shm_create(mesh, scope, group->one_process, group->deadline_ns, t);
 }
 
 static bool any_wire(const transport_group_t *group) {
@@ -185,7 +185,7 @@ static void find_room(const transport_group_t *group, int number_of[], transport
     size_t slot_bytes, scratch_bytes;
     int count = find_local(group, rank, number_of, names);
     if (count == 1) continue;
-    transport_shm_room(count, &slot_bytes, &scratch_bytes);
+    transport_shm_room(count, SHM_SCOPE_HOST, &slot_bytes, &scratch_bytes);
     if (slot_bytes < parts->slot_bytes) parts->slot_bytes = slot_bytes;
     if (scratch_bytes < parts->scratch_bytes) parts->scratch_bytes = scratch_bytes;
   }
@@ -201,7 +201,7 @@ static coll_status_t connect_local(shm_mesh_t *mesh, const transport_group_t *gr
   ranks.names = names;
   ranks.one_process = false;
   *local = NULL;
-  if (count > 1) return connect_shm(mesh, &ranks, local);
+  if (count > 1) return connect_shm(mesh, &ranks, SHM_SCOPE_HOST, local);
   shm_mesh_close(mesh);
   return COLL_OK;
 }
@@ -307,7 +307,7 @@ coll_status_t transport_connect(transport_listener_t *listener, const transport_
   int pair[2];
   if (first_without_shm(group) < 0) {
     close_net(listener);
-    return connect_shm(&listener->mesh, group, t);
+    return connect_shm(&listener->mesh, group, SHM_SCOPE_ALL, t);
   }
   if (find_unreached(group, pair)) {
     coll_status_t status = fail_unreached(listener, group, pair);

@@ -40,7 +40,7 @@ static int check_pair(coll_comm_t comm, bool sends, int peer) {
   size_t net_bytes, shm_bytes, scratch_bytes;
   comm_pair_t *pair;
   transport_net_room(false, &net_bytes, &scratch_bytes);
-  transport_shm_room(2, &shm_bytes, &scratch_bytes);
+  transport_shm_room(2, SHM_SCOPE_HOST, &shm_bytes, &scratch_bytes);
   PARTY_REQUIRE(shm_bytes < net_bytes, "nothing is longer between hosts");
   PARTY_OK(comm_pair_of(comm, sends, peer, &pair));
   size_t longest = (comm->rank < 2) == (peer < 2) ? shm_bytes : net_bytes;

@@ -26,7 +26,7 @@ typedef struct pair {
 
 static void make_pair(pair_t *p, int ranks, int channel) {
   *p = (pair_t){.channel = channel};
-  shm_layout_compute(ranks, &p->layout);
+  shm_layout_compute(ranks, SHM_SCOPE_ALL, &p->layout);
   p->ring = aligned_alloc(SHM_LINE_PAIR, shm_layout_ring_stride(&p->layout, channel));
   p->data = malloc(p->layout.slot_bytes);
   cr_assert(p->ring != NULL && p->data != NULL);

@@ -8,22 +8,38 @@
 
 /* P2P rings are as long as coll.h promises and are counted separately: unused parts take no
  * physical memory. */
-Test(layout, uses_little_memory_per_rank) {
+static void check_memory(shm_scope_t scope, size_t others_max, size_t p2p_max) {
   for (int size = 1; size <= 64; size++) {
     shm_layout_t layout;
-    shm_layout_compute(size, &layout);
+    shm_layout_compute(size, scope, &layout);
     size_t p2p = shm_layout_ring_stride(&layout, TRANSPORT_CHANNEL_P2P);
     size_t others = layout.rank_bytes - (size_t)(size - 1) * p2p;
-    cr_assert_leq(others, (size_t)2 << 20, "%zu bytes per rank with %d ranks", others, size);
-    cr_assert_leq(p2p, 3 * TRANSPORT_P2P_BYTES, "%zu bytes per pair with %d ranks", p2p, size);
+    cr_assert_leq(others, others_max, "%zu bytes per rank with %d ranks", others, size);
+    cr_assert_leq(p2p, p2p_max, "%zu bytes per pair with %d ranks", p2p, size);
+  }
+}
+
+Test(layout, uses_little_memory_per_rank) {
+  check_memory(SHM_SCOPE_ALL, (size_t)2 << 20, 3 * TRANSPORT_P2P_BYTES);
+  check_memory(SHM_SCOPE_HOST, (size_t)8 << 20, 5 * TRANSPORT_P2P_BYTES);
+}
+
+/* Such messages also go between hosts, where each costs much. */
+Test(layout, has_long_messages_where_there_are_other_hosts) {
+  for (int size = 2; size <= 64; size++) {
+    shm_layout_t layout, host;
+    shm_layout_compute(size, SHM_SCOPE_ALL, &layout);
+    shm_layout_compute(size, SHM_SCOPE_HOST, &host);
+    cr_assert_geq(host.slot_bytes, 4 * layout.slot_bytes, "%d ranks", size);
   }
 }
 
 /* The ring arithmetic of fifo.h requires it. */
 Test(layout, makes_rings_of_powers_of_two) {
-  for (int size = 2; size <= 200; size++) {
+  for (int i = 4; i <= 401; i++) {
+    int size = i / 2;
     shm_layout_t layout;
-    shm_layout_compute(size, &layout);
+    shm_layout_compute(size, i % 2 == 0 ? SHM_SCOPE_ALL : SHM_SCOPE_HOST, &layout);
     for (int channel = 0; channel < TRANSPORT_CHANNELS; channel++) {
       uint32_t bytes = layout.ring_bytes[channel], descriptors = layout.descriptors[channel];
       cr_assert(descriptors >= SHM_DESCS_MIN && (descriptors & (descriptors - 1)) == 0);
@@ -38,14 +54,14 @@ Test(layout, makes_rings_of_powers_of_two) {
  * written again. */
 Test(layout, gives_two_ranks_rings_of_l2_size) {
   shm_layout_t layout;
-  shm_layout_compute(2, &layout);
+  shm_layout_compute(2, SHM_SCOPE_ALL, &layout);
   cr_assert_eq(layout.ring_bytes[0], 1 << 20);
 }
 
 Test(layout, gives_more_ranks_scratch_of_a_power_of_two) {
   for (int size = 3; size <= 64; size++) {
     shm_layout_t layout;
-    shm_layout_compute(size, &layout);
+    shm_layout_compute(size, SHM_SCOPE_ALL, &layout);
     cr_assert_eq(layout.scratch_bytes, 512 << 10, "%zu bytes with %d ranks", layout.scratch_bytes,
                  size);
   }
@@ -56,10 +72,10 @@ static bool follows(const void *start, const void *end) {
 }
 
 /* Data written by different ranks never shares a pair of cache lines. */
-static void check_separation(int size) {
+static void check_separation(int size, shm_scope_t scope) {
   shm_layout_t layout;
   char *base = NULL;
-  shm_layout_compute(size, &layout);
+  shm_layout_compute(size, scope, &layout);
   const void *end = shm_layout_head(base) + 1;
   for (int source = 0; source < size; source++) {
     const void *mcast = shm_layout_mcast(base, source, 0);
@@ -161,11 +177,11 @@ static void add_rank(ranges_t *ranges, const shm_layout_t *layout, int owner) {
   }
 }
 
-static void check_many(int size) {
+static void check_many(int size, shm_scope_t scope) {
   shm_layout_t layout;
   size_t each = 6 + 2 * SHM_MCAST_SLOTS + (size_t)size * TRANSPORT_CHANNELS * 2;
   ranges_t ranges = {.of = malloc((size_t)size * each * sizeof(range_t))};
-  shm_layout_compute(size, &layout);
+  shm_layout_compute(size, scope, &layout);
   cr_assert_gt(layout.mcast_short_bytes, SHM_INLINE_BYTES);
   uintptr_t end = (uintptr_t)(shm_layout_head(NULL) + 1);
   for (int owner = 0; owner < size; owner++) add_rank(&ranges, &layout, owner);
@@ -179,8 +195,9 @@ static void check_many(int size) {
 }
 
 Test(layout, gives_many_ranks_parts_that_do_not_overlap) {
-  check_many(65);
-  check_many(200);
+  check_many(65, SHM_SCOPE_ALL);
+  check_many(200, SHM_SCOPE_ALL);
+  check_many(65, SHM_SCOPE_HOST);
 }
 
 /* A rank that reads a short multicast message of each of 1,000 peers, and their control words,
@@ -188,7 +205,7 @@ Test(layout, gives_many_ranks_parts_that_do_not_overlap) {
 Test(layout, puts_what_many_ranks_read_of_each_other_close_together) {
   const size_t page_of_table = (size_t)2 << 20;
   shm_layout_t layout;
-  shm_layout_compute(1000, &layout);
+  shm_layout_compute(1000, SHM_SCOPE_ALL, &layout);
   const char *first = shm_layout_mcast_bytes(&layout, NULL, 0, 0, layout.mcast_short_bytes);
   const char *last = shm_layout_mcast_bytes(&layout, NULL, 999, 7, layout.mcast_short_bytes);
   cr_assert_leq((size_t)(last - first), 3 * page_of_table);
@@ -198,11 +215,11 @@ Test(layout, puts_what_many_ranks_read_of_each_other_close_together) {
 }
 
 /* The FIFOs of a further channel follow each other without a gap or an overlap. */
-static void check_further(int size) {
+static void check_further(int size, shm_scope_t scope) {
   shm_layout_t layout;
   char *part = NULL;
   const void *end = part;
-  shm_layout_compute(size, &layout);
+  shm_layout_compute(size, scope, &layout);
   for (int owner = 0; owner < size; owner++) {
     for (int source = 0; source < size; source++) {
       if (source == owner) continue;
@@ -218,10 +235,16 @@ static void check_further(int size) {
 
 Test(layout, gives_further_channels_lines_of_their_own) {
   static const int sizes[] = {2, 3, 7, 64};
-  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) check_further(sizes[i]);
+  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    check_further(sizes[i], SHM_SCOPE_ALL);
+    check_further(sizes[i], SHM_SCOPE_HOST);
+  }
 }
 
 Test(layout, gives_every_writer_lines_of_its_own) {
   static const int sizes[] = {2, 3, 7, 64};
-  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) check_separation(sizes[i]);
+  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    check_separation(sizes[i], SHM_SCOPE_ALL);
+    check_separation(sizes[i], SHM_SCOPE_HOST);
+  }
 }

@@ -27,7 +27,7 @@ static coll_status_t make_end(int rank, int size, int hosts, transport_t *local,
   transport_net_room(any_wire, &parts.slot_bytes, &parts.scratch_bytes);
   for (int host = 0; host < hosts; host++) {
     int count = (size - host + hosts - 1) / hosts;
-    if (count > 1) transport_shm_room(count, &slot_bytes, &scratch_bytes);
+    if (count > 1) transport_shm_room(count, SHM_SCOPE_ALL, &slot_bytes, &scratch_bytes);
     if (slot_bytes < parts.slot_bytes) parts.slot_bytes = slot_bytes;
     if (scratch_bytes < parts.scratch_bytes) parts.scratch_bytes = scratch_bytes;
   }

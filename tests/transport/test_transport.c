@@ -42,7 +42,7 @@ static coll_status_t shm_join(int rank, int size, void *board, transport_t **end
   COLL_TRY(shm_mesh_listen(&mesh, &names[rank]));
   harness_barrier();
   COLL_TRY(shm_mesh_join(&mesh, rank, size, names, 4711));
-  return transport_shm_create(&mesh, false, deadline_ns, end);
+  return transport_shm_create(&mesh, SHM_SCOPE_ALL, false, deadline_ns, end);
 }
 
 static const transport_fixture_t shm_fixture = {

@@ -19,9 +19,11 @@
 #define PAGE_BYTES 4096
 #define MCAST_OFFSET sizeof(shm_head_t)
 #define RINGS_BUDGET_BYTES ((size_t)1 << 20)
+#define RINGS_BUDGET_BYTES_OF_HOST ((size_t)8 << 20)
 #define DESCS_BUDGET_BYTES ((size_t)128 << 10)
 #define DESCS_MAX 64 /* messages by which a rank may run ahead of its peer in small calls */
 #define SLOT_BYTES_MAX ((size_t)32 << 10)
+#define SLOT_BYTES_MAX_OF_HOST ((size_t)128 << 10)
 #define SLOT_BYTES_MIN ((size_t)512)
 #define PADDING_BYTES_MAX 512
 #define HOT_SLOT_BYTES_MIN \
@@ -43,9 +45,11 @@ _Static_assert(SHM_HOT_STRIDE % SHM_LINE_PAIR == 0, "nor do hot slots");
 _Static_assert(SLOT_BYTES_MIN / SHM_PADDING_DIVISOR % BASE_CACHE_LINE == 0,
                "payloads are line-aligned");
 
-static size_t slot_bytes_for(size_t rings) {
-  size_t bytes = SLOT_BYTES_MAX;
-  while (bytes > SLOT_BYTES_MIN && rings * SHM_SLOTS * bytes > RINGS_BUDGET_BYTES) bytes /= 2;
+static size_t slot_bytes_for(size_t rings, shm_scope_t scope) {
+  bool is_host = scope == SHM_SCOPE_HOST;
+  size_t bytes = is_host ? SLOT_BYTES_MAX_OF_HOST : SLOT_BYTES_MAX;
+  size_t budget = is_host ? RINGS_BUDGET_BYTES_OF_HOST : RINGS_BUDGET_BYTES;
+  while (bytes > SLOT_BYTES_MIN && rings * SHM_SLOTS * bytes > budget) bytes /= 2;
   return bytes;
 }
 
@@ -210,10 +214,10 @@ static size_t collectives_bytes(const shm_layout_t *layout) {
   return layout->rank_bytes - peers * p2p + peers * SHM_SLOTS * layout->slot_bytes;
 }
 
-void shm_layout_compute(int size, shm_layout_t *layout) {
+void shm_layout_compute(int size, shm_scope_t scope, shm_layout_t *layout) {
   size_t peers = (size_t)(size - 1), fifos = peers * TRANSPORT_CHANNELS;
   *layout = (shm_layout_t){.size = size};
-  layout->slot_bytes = slot_bytes_for(fifos);
+  layout->slot_bytes = slot_bytes_for(fifos, scope);
   layout->mcast_bytes =
       size > 2 ? SHM_MCAST_BYTES : 0; /* with a single peer a message does the same */
   layout->padding_bytes = padding_bytes_for((uint32_t)layout->slot_bytes);

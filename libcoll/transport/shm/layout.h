@@ -32,6 +32,7 @@
 #include "transport/get.h"
 #include "transport/ops.h"
 #include "transport/shm/sched_hint.h"
+#include "transport/shm/shm.h"
 
 #define SHM_LINE_PAIR 128
 #define SHM_SLOTS 8 /* minimum size of a ring, in payloads of slot_bytes */
@@ -183,7 +184,7 @@ typedef struct shm_layout {
   size_t further_stride, further_bytes;
 } shm_layout_t;
 
-void shm_layout_compute(int size, shm_layout_t *layout);
+void shm_layout_compute(int size, shm_scope_t scope, shm_layout_t *layout);
 
 /* Writes the directory by which tools find the flight recorders. `communicator` is a random number.
  * */

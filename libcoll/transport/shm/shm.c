@@ -329,7 +329,7 @@ static void locate_parts(shm_t *s) {
   }
 }
 
-static coll_status_t create_end(int rank, int size, shm_t **end) {
+static coll_status_t create_end(int rank, int size, shm_scope_t scope, shm_t **end) {
   shm_t *s = NULL;
   COLL_TRY(base_alloc(1, sizeof *s, "a shared-memory transport", (void **)&s));
   coll_status_t status = base_alloc((size_t)size * TRANSPORT_CHANNELS, sizeof *s->fifos,
@@ -352,7 +352,7 @@ static coll_status_t create_end(int rank, int size, shm_t **end) {
     return status;
   }
   shm_wakeup_init();
-  shm_layout_compute(size, &s->layout);
+  shm_layout_compute(size, scope, &s->layout);
   s->transport = (transport_t){.ops = &shm_ops,
                                .rank = rank,
                                .size = size,
@@ -366,10 +366,10 @@ static coll_status_t create_end(int rank, int size, shm_t **end) {
   return COLL_OK;
 }
 
-coll_status_t transport_shm_create(shm_mesh_t *mesh, bool one_process, uint64_t deadline_ns,
-                                   transport_t **t) {
+coll_status_t transport_shm_create(shm_mesh_t *mesh, shm_scope_t scope, bool one_process,
+                                   uint64_t deadline_ns, transport_t **t) {
   shm_t *s;
-  coll_status_t status = create_end(mesh->rank, mesh->size, &s);
+  coll_status_t status = create_end(mesh->rank, mesh->size, scope, &s);
   if (status != COLL_OK) {
     shm_mesh_close(mesh);
     return status;
@@ -396,13 +396,13 @@ coll_status_t transport_shm_create(shm_mesh_t *mesh, bool one_process, uint64_t 
 coll_status_t transport_shm_create_local(int size, transport_t *ends[]) {
   shm_layout_t layout;
   shm_segment_t *segment;
-  shm_layout_compute(size, &layout);
+  shm_layout_compute(size, SHM_SCOPE_ALL, &layout);
   COLL_TRY(shm_segment_create(layout.segment_bytes, "a communicator of threads", &segment));
   coll_status_t status = shm_share_directory(&layout, segment);
   int created = 0;
   for (; created < size && status == COLL_OK; created++) {
     shm_t *s;
-    status = create_end(created, size, &s);
+    status = create_end(created, size, SHM_SCOPE_ALL, &s);
     if (status != COLL_OK) break;
     s->one_process = true;
     s->segment = segment;
@@ -415,9 +415,9 @@ coll_status_t transport_shm_create_local(int size, transport_t *ends[]) {
   return status;
 }
 
-void transport_shm_room(int size, size_t *slot_bytes, size_t *scratch_bytes) {
+void transport_shm_room(int size, shm_scope_t scope, size_t *slot_bytes, size_t *scratch_bytes) {
   shm_layout_t layout;
-  shm_layout_compute(size, &layout);
+  shm_layout_compute(size, scope, &layout);
   *slot_bytes = layout.slot_bytes;
   *scratch_bytes = layout.scratch_bytes;
 }
