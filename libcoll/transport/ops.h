@@ -222,9 +222,9 @@ typedef struct transport_ops {
   void (*cancel)(transport_t *t);
 
   /* Whether no message that was sent by the port moves on only while this rank makes calls (the
-   * system or a device has all of them), and the peer has all but 256 KiB of what may be sent again,
-   * which is copied when a call ends; or nothing more is sent to the peer. Sends and receives
-   * meanwhile. [true] */
+   * system or a device has all of them), and the peer has all but 256 KiB of what may be sent
+   * again, which is copied when a call ends; or nothing more is sent to the peer. Sends and
+   * receives meanwhile. [true] */
   bool (*drained)(transport_port_t *port);
 
   /* Zero-copy receive. peek returns the oldest message from the peer in the transport's memory,
