@@ -223,8 +223,8 @@ typedef struct transport_ops {
 
   /* Whether no message that was sent by the port moves on only while this rank makes calls (the
    * system or a device has all of them), and the peer has all but 256 KiB of what may be sent
-   * again, which is copied when a call ends; or nothing more is sent to the peer. Sends and
-   * receives meanwhile. [true] */
+   * again, which is copied when a call ends; or the peer has left. Never of a peer that is lost:
+   * the call is to fail. Sends and receives meanwhile. [true] */
   bool (*drained)(transport_port_t *port);
 
   /* Zero-copy receive. peek returns the oldest message from the peer in the transport's memory,

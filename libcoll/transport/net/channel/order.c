@@ -111,6 +111,7 @@ static bool is_awaiting(const net_outgoing_t *kept) {
 bool net_order_is_drained(const net_peer_t *peer, int channel) {
   const net_outgoing_t *each = net_pair_is_within_reach(peer->pair) ? peer->unacked : NULL;
   size_t kept_bytes = 0;
+  if (peer->pair->state == TRANSPORT_PEER_LOST) return false;
   for (; each != NULL; each = each->next) {
     if (channel >= 0 && !net_frame_is_message_of(&each->base.frame, channel)) continue;
     if (is_awaiting(each)) return false;
