@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "transport/net/ranks.h"
+#include "transport/net/state.h"
 
 static coll_status_t join_all(int rank, int size, void *board, transport_t **end) {
   return ranks_join(rank, size, board, &(ranks_net_t){0}, end);
@@ -200,4 +201,18 @@ Test(tcp_tree, the_last_rank_decides_alone) {
 Test(timing_tcp_tree, the_last_rank_decides_in_time) {
   kit_measure(3000);
   transport_kit_processes(&tree, 16, abort_alone);
+}
+
+/* Nobody waits for a peer that has left; a call that sends to one that is lost is to fail. */
+Test(tcp, a_lost_peer_is_not_drained) {
+  for (int is_lost = 0; is_lost < 2; is_lost++) {
+    transport_t *ends[2];
+    cr_assert_eq(transport_net_create_local(2, NULL, ends), COLL_OK, "%s", base_last_error());
+    transport_port_t *port = ends[0]->ops->port(ends[0], 1, 0);
+    cr_expect(ends[0]->ops->drained(port));
+    net_pair_close(&net_of(ends[0])->pairs.pairs[1],
+                   is_lost ? TRANSPORT_PEER_LOST : TRANSPORT_PEER_LEFT);
+    cr_expect_eq(ends[0]->ops->drained(port), !is_lost);
+    for (int rank = 0; rank < 2; rank++) ends[rank]->ops->destroy(ends[rank]);
+  }
 }
