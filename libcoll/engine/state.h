@@ -25,7 +25,7 @@ typedef struct engine_large {
   transport_fetch_t *fetch;      /* of the peer's buffer; NULL: none under way */
 } engine_large_t;
 
-/* A port by which a call sends more than it leaves unaccepted at its end (drain.h). */
+/* A port that a call waits for at its end (drain.h). */
 typedef struct engine_drain {
   engine_peer_t peer;
   size_t bytes; /* of one message, while the ports are being found */

@@ -175,8 +175,7 @@ coll_status_t net_route_receive(net_peer_t *peer);
 /* Receives what has arrived on both ways. */
 coll_status_t net_route_receive_all(net_peer_t *peer);
 
-/* Sends what was stored, as far as possible, and receives. Whether no message of the channel moves
- * on only while this rank makes calls. */
+/* Sends what was stored, as far as possible, and receives. As drained of transport/ops.h. */
 bool net_route_drain(net_peer_t *peer, int channel);
 
 /* Whether something that was sent has not yet reached the peer's host. */
