@@ -4,6 +4,7 @@
  */
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -14,7 +15,10 @@
 
 #include "base/cancel.h"
 #include "base/clock.h"
+#include "base/deadline.h"
+#include "base/net/handshake.h"
 #include "bootstrap/rendezvous/rendezvous.h"
+#include "bootstrap/rendezvous/server.h"
 #include "harness/party.h"
 #include "rendezvous_scenario.h"
 
@@ -256,6 +260,58 @@ Test(rendezvous, names_a_rank_that_was_cancelled_first) {
   base_clock_sleep_ns(600000000); /* longer than RENDEZVOUS_LINGER_NS */
   cr_assert_eq(join_as(&scenario.address, 2, NULL), COLL_ERROR_RANK_LOST, "%s", base_last_error());
   cr_assert_not_null(strstr(base_last_error(), "it was cancelled"), "%s", base_last_error());
+}
+
+typedef struct slow_server {
+  int listener;
+  rendezvous_address_t address;
+  base_cancel_t cancel;
+  wire_report_t report;
+  const char *failed; /* what the caller did not do; NULL: nothing */
+} slow_server_t;
+
+/* Reads a hello, has its sender cancelled before it answers, and reads the report. */
+static void *cancel_before_the_greeting(void *context) {
+  slow_server_t *self = context;
+  struct pollfd polled = {.fd = self->listener, .events = POLLIN};
+  char purpose[RENDEZVOUS_PURPOSE_BYTES], record;
+  wire_hello_t hello;
+  const wire_greeting_t greeting = {.magic = WIRE_MAGIC, .pid = getpid()};
+  base_handshake_t handshake;
+  uint64_t end_ns = base_clock_now_ns() + UINT64_C(60000000000);
+  rendezvous_purpose(&self->address, purpose);
+  base_handshake_begin_listener(&handshake, &self->address.secret, purpose);
+  bool called = base_deadline_poll_any(&polled, 1, end_ns);
+  int fd = called ? accept(self->listener, NULL, NULL) : -1;
+  if (base_handshake_finish(&handshake, fd, end_ns) != BASE_HANDSHAKE_DONE) {
+    self->failed = "handshake";
+  } else if (!wire_recv(fd, &hello, sizeof hello, end_ns) ||
+             !wire_recv(fd, &record, sizeof record, end_ns)) {
+    self->failed = "hello";
+  } else {
+    atomic_store(&self->cancel.requested, true);
+    base_clock_sleep_ns(3 * BASE_CANCEL_CHECK_NS); /* a caller that gives up now would hang up */
+    bool greeted = wire_send(fd, &greeting, sizeof greeting, end_ns);
+    bool reported = greeted && wire_recv(fd, &self->report, sizeof self->report, end_ns);
+    if (!reported) self->failed = "report";
+  }
+  close(fd);
+  return NULL;
+}
+
+/* The server would name a rank that hangs up after its hello as one that died. */
+Test(rendezvous, is_told_why_by_a_rank_that_is_cancelled_before_the_greeting) {
+  slow_server_t server = {.address = rendezvous_scenario(3).address,
+                          .cancel.why = "it was cancelled"};
+  pthread_t thread;
+  cr_assert_eq(rendezvous_listen(&server.address, &server.listener, &server.address.port), COLL_OK,
+               "%s", base_last_error());
+  pthread_create(&thread, NULL, cancel_before_the_greeting, &server);
+  cr_assert_eq(join_as(&server.address, 1, &server.cancel), COLL_ERROR_SYSTEM);
+  pthread_join(thread, NULL);
+  close(server.listener);
+  cr_assert_null(server.failed, "no %s", server.failed);
+  cr_assert_not_null(strstr(server.report.text, "it was cancelled"), "%s", server.report.text);
 }
 
 typedef struct cancelled_rank {

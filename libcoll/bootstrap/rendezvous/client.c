@@ -132,8 +132,22 @@ static coll_status_t connect_until(call_t *call, rendezvous_link_t *link) {
   }
 }
 
+/* Waits for the server's answer until answer_ns, or, once the rank is cancelled, for ANNOUNCE_NS.
+ */
+static bool receive_greeting(int fd, uint64_t answer_ns, wire_greeting_t *greeting) {
+  (void)base_deadline_poll(fd, POLLIN, answer_ns);
+  uint64_t announced_ns = base_clock_now_ns() + ANNOUNCE_NS;
+  bool is_cut_short = base_cancel_is_requested() && announced_ns < answer_ns;
+  const base_cancel_t *cancel = base_cancel_watch(NULL);
+  bool received =
+      wire_recv(fd, greeting, sizeof *greeting, is_cut_short ? announced_ns : answer_ns);
+  base_cancel_watch(cancel);
+  return received;
+}
+
 /* Sends the hello; greeting->magic is 0 if the connection was closed without a greeting. False: no
- * greeting with WIRE_MAGIC arrived by answer_ns. */
+ * greeting with WIRE_MAGIC arrived by answer_ns. A rank that is cancelled meanwhile hangs up no
+ * sooner than it must: the server would name one that does as one that died. */
 static bool exchange_hello(const call_t *call, int fd, uint64_t answer_ns,
                            wire_greeting_t *greeting) {
   int left_ms = base_deadline_left_ms(call->deadline_ns);
@@ -144,10 +158,12 @@ static bool exchange_hello(const call_t *call, int fd, uint64_t answer_ns,
                         .pid = (int32_t)getpid(),
                         .record_bytes = call->own->record_bytes};
   *greeting = (wire_greeting_t){0};
-  /* A server that hangs up on purpose may do so before it has read the hello: receive anyway. */
+  const base_cancel_t *cancel = base_cancel_watch(NULL);
   bool sent = wire_send(fd, &hello, sizeof hello, answer_ns) &&
               wire_send(fd, call->own->record, call->own->record_bytes, answer_ns);
-  bool received = wire_recv(fd, greeting, sizeof *greeting, answer_ns);
+  base_cancel_watch(cancel);
+  /* A server that hangs up on purpose may do so before it has read the hello: receive anyway. */
+  bool received = receive_greeting(fd, answer_ns, greeting);
   return sent && received && greeting->magic == WIRE_MAGIC;
 }
 
