@@ -128,6 +128,11 @@ static void write_file(const cache_t *cache) {
   base_cache_write(cache->path, text, length);
 }
 
+static void drop_first(cache_t *cache) {
+  cache->count--;
+  memmove(cache->entries, cache->entries + 1, cache->count * sizeof *cache->entries);
+}
+
 void topo_cost_cache_save(const char *variant, const char *const names[], size_t count,
                           const int64_t values[]) {
   cache_t cache;
@@ -136,7 +141,7 @@ void topo_cost_cache_save(const char *variant, const char *const names[], size_t
   for (size_t i = 0; i < count; i++) {
     entry_t *entry = find(&cache, names[i]);
     if (entry == NULL) {
-      if (cache.count == TOPO_COST_CACHE_MAX) return;
+      if (cache.count == TOPO_COST_CACHE_MAX) drop_first(&cache);
       entry = &cache.entries[cache.count++];
       snprintf(entry->name, sizeof entry->name, "%s", names[i]);
     }

@@ -20,7 +20,8 @@
 bool topo_cost_cache_load(const char *variant, const char *const names[], size_t count,
                           int64_t values[]);
 
-/* Adds the values to the file; they replace older ones of the same names. */
+/* Adds the values to the file; they replace older ones of the same names. If there is no room for a
+ * new name, the name that was added first is dropped. */
 void topo_cost_cache_save(const char *variant, const char *const names[], size_t count,
                           const int64_t values[]);
 

@@ -68,19 +68,19 @@ static bool is_one_machine(int size, const lifetime_record_t *records) {
   return rank == size;
 }
 
-/* The links between the hosts, as far as ranks know them. */
+/* The links between the hosts, as far as ranks know them without measuring (network.h). */
 static coll_status_t set_links(int size, const lifetime_record_t *records, const int32_t host_of[],
                                topo_layout_t *layout) {
-  double *speeds;
+  topo_star_link_t *links;
   bool one_machine = is_one_machine(size, records);
-  COLL_TRY(base_alloc((size_t)size, sizeof *speeds, "links of hosts", (void **)&speeds));
+  COLL_TRY(base_alloc((size_t)size, sizeof *links, "links of hosts", (void **)&links));
   for (int rank = 0; rank < size; rank++) {
     uint32_t megabits = transport_name_megabits(&records[rank].name);
     bool is_known = !one_machine || megabits != VIRTUAL_MEGABITS;
-    speeds[rank] = is_known ? (double)megabits / 8000 : 0;
+    links[rank] = topo_star_assume(is_known ? (double)megabits / 8000 : 0, one_machine);
   }
-  coll_status_t status = topo_star_fabric(size, host_of, speeds, one_machine, &layout->fabric);
-  free(speeds);
+  coll_status_t status = topo_star_fabric(size, host_of, links, &layout->fabric);
+  free(links);
   return status;
 }
 
