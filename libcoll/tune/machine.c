@@ -121,8 +121,9 @@ const char *tune_fixed_name(tune_fixed_t fixed) {
 }
 
 const char *tune_move_name(tune_move_t move) {
-  static const char *const names[TUNE_MOVE_COUNT] = {
-      "load", "store", "load_far", "store_far", "along", "push", "pull", "near", "get", "fold"};
+  static const char *const names[TUNE_MOVE_COUNT] = {"load",  "store", "load_far", "store_far",
+                                                     "along", "push",  "pull",     "near",
+                                                     "get",   "fold",  "cross"};
   assert((unsigned)move < TUNE_MOVE_COUNT);
   return names[move];
 }

@@ -21,7 +21,8 @@ typedef enum tune_fixed {
   TUNE_SWITCH,   /* a context switch between two ranks of a core */
   TUNE_GET_CALL, /* a get (transport/ops.h), without its bytes */
   TUNE_DISTANT,  /* a core's time for one end of a message or signal between ranks that share no
-                    memory, without its bytes: system calls and the kernel's work; not measured */
+                    memory, without its bytes: system calls and the kernel's work; not measured,
+                    but at most half of a hop that was (lifetime/network.h) */
   TUNE_FIXED_COUNT
 } tune_fixed_t;
 
@@ -37,6 +38,8 @@ typedef enum tune_move {
   TUNE_NEAR,  /* load or store data near in this core's cache: scratch that no peer accesses */
   TUNE_GET,   /* beyond loading a peer's mapped memory: getting memory that is not mapped */
   TUNE_FOLD,  /* compute with one more operand of a reduction (fold), excluding its load */
+  TUNE_CROSS, /* beyond TUNE_PUSH or TUNE_PULL: one end of a message between ranks that share no
+                 memory. Built in as 0; measured between hosts (lifetime/network.h) */
   TUNE_MOVE_COUNT
 } tune_move_t;
 

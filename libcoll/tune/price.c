@@ -8,7 +8,8 @@ static tune_term_t term_of(tune_move_t move) {
     case TUNE_GET:
     case TUNE_ALONG: return TUNE_TERM_FAR;
     case TUNE_PUSH:
-    case TUNE_PULL: return TUNE_TERM_SHARED;
+    case TUNE_PULL:
+    case TUNE_CROSS: return TUNE_TERM_SHARED;
     default: return TUNE_TERM_OWN;
   }
 }
@@ -31,7 +32,9 @@ uint64_t tune_part_bytes(const tune_pricing_t *pricing) {
 static uint64_t move_ps(const tune_pricing_t *pricing, tune_move_t move) {
   const tune_machine_t *machine = pricing->machine;
   size_t used = buffer_bytes(pricing->call);
-  if (term_of(move) != TUNE_TERM_SHARED) return tune_machine_move_ps(machine, move, used);
+  if (term_of(move) != TUNE_TERM_SHARED || move == TUNE_CROSS) {
+    return tune_machine_move_ps(machine, move, used);
+  }
   if (!plan_reach_exchanges(pricing->profile->reach)) {
     return tune_machine_move_ps(machine, move, (size_t)tune_part_bytes(pricing));
   }

@@ -86,6 +86,15 @@ static bool is_distant(const plan_t *plan, int32_t rank, int32_t peer) {
   return !topo_layout_shares_memory(plan->shape.layout, rank, peer);
 }
 
+static void count_message(const plan_t *plan, int32_t rank, int32_t peer, tune_move_t move,
+                          int32_t chunks, tune_counts_t *counts) {
+  counts->messages++;
+  counts->chunks[move] += chunks;
+  if (!is_distant(plan, rank, peer)) return;
+  counts->distant++;
+  counts->chunks[TUNE_CROSS] += chunks;
+}
+
 static void count_reduction(const plan_t *plan, int32_t rank, const plan_lane_t *lane,
                             const plan_fused_t *action, tune_touched_t *touched,
                             tune_counts_t *counts) {
@@ -117,14 +126,10 @@ void tune_step_counts_add(const plan_t *plan, int32_t rank, const plan_lane_t *l
     case PLAN_SEND:
       if (action->first != index) break;
       count_load(plan, rank, &step->send.src, touched, counts);
-      counts->chunks[TUNE_PUSH] += step->send.src.count;
-      counts->messages++;
-      counts->distant += is_distant(plan, rank, step->send.peer);
+      count_message(plan, rank, step->send.peer, TUNE_PUSH, step->send.src.count, counts);
       break;
     case PLAN_RECV:
-      counts->chunks[TUNE_PULL] += step->recv.dst.count;
-      counts->messages++;
-      counts->distant += is_distant(plan, rank, step->recv.peer);
+      count_message(plan, rank, step->recv.peer, TUNE_PULL, step->recv.dst.count, counts);
       if (plan_fused_reads(action, index)) break;
       count_store(plan, rank, &step->recv.dst, false, touched, counts);
       break;

@@ -55,7 +55,8 @@ static tally_t counted(subject_t *s, const plan_lane_t *lane, size_t first, size
                    .flags = counts.flags,
                    .folded = counts.chunks[TUNE_FOLD]};
   for (int move = 0; move < TUNE_MOVE_COUNT; move++) {
-    if (move != TUNE_FOLD && move != TUNE_GET) tally.moved += counts.chunks[move];
+    bool is_moved = move != TUNE_FOLD && move != TUNE_GET && move != TUNE_CROSS;
+    if (is_moved) tally.moved += counts.chunks[move];
   }
   return tally;
 }

@@ -44,6 +44,28 @@ Test(profile, of_a_butterfly) {
   expect(&profile.once[TUNE_LARGE], chain);
 }
 
+/* The same between hosts: both ends of each message are distant, and so are its bytes. */
+Test(profile, of_a_butterfly_between_hosts) {
+  topo_layout_t *layout;
+  const algo_t *algo;
+  tune_profile_t profile;
+  cr_assert_eq(topo_layout_parse("hosts:2x1", 2, &layout), COLL_OK);
+  cr_assert_eq(algo_find(COLL_ALLREDUCE, "butterfly", &algo), COLL_OK);
+  cr_assert_eq(tune_profile_make(algo, 2, layout, &plan_host_capabilities, &profile), COLL_OK);
+  expect(&profile.once[TUNE_LARGE], (tune_counts_t){.hops = 1,
+                                                    .messages = 2,
+                                                    .distant = 2,
+                                                    .steps = 1,
+                                                    .chunks = {[TUNE_LOAD] = 1,
+                                                               [TUNE_STORE] = 1,
+                                                               [TUNE_PUSH] = 1,
+                                                               [TUNE_PULL] = 1,
+                                                               [TUNE_NEAR] = 1,
+                                                               [TUNE_FOLD] = 1,
+                                                               [TUNE_CROSS] = 2}});
+  topo_layout_free(layout);
+}
+
 /* One pass over both operands stores both results: the copy to the peer costs only its store. */
 Test(profile, of_a_reduction_to_two_destinations) {
   tune_profile_t profile = profile_of(COLL_ALLREDUCE, "twophase_push", 2);
