@@ -194,10 +194,12 @@ static coll_status_t send(link_sim_t *link, const sim_step_t *at, const chain_t 
   return COLL_OK;
 }
 
-/* A core that ran another rank last switches to this one. */
+/* A core that ran another rank last switches to this one. So does one all of whose ranks have
+ * waited: they poll in turn. */
 static void switch_to(const link_sim_t *link, int32_t rank, chain_t *chain) {
   core_t *core = core_of(link, rank);
-  if (core->rank != rank && link->pricing->ranks_per_core > 1) {
+  bool has_idled = chain->time_ps > core->free_ps;
+  if ((core->rank != rank || has_idled) && link->pricing->ranks_per_core > 1) {
     extend(chain, TUNE_TERM_HOPS, chain->time_ps + link->pricing->machine->fixed_ps[TUNE_SWITCH]);
   }
   core->rank = rank;

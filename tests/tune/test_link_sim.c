@@ -42,13 +42,14 @@ static topo_layout_t *star(int32_t ranks, int32_t ranks_per_host) {
   return layout;
 }
 
-static tune_estimate_t estimate_of(const topo_layout_t *layout, coll_collective_t collective,
+static tune_estimate_t estimate_on(const tune_machine_t *machine, int cores,
+                                   const topo_layout_t *layout, coll_collective_t collective,
                                    const char *name, size_t bytes, size_t slot_bytes) {
   const tune_call_t call = {.collective = collective,
                             .bytes = bytes,
                             .element_bytes = 4,
                             .size = layout->size,
-                            .cores = layout->size,
+                            .cores = cores,
                             .reach = PLAN_REACH_USER,
                             .room = {slot_bytes, 0, (size_t)1 << 30}};
   const algo_t *algo;
@@ -57,13 +58,18 @@ static tune_estimate_t estimate_of(const topo_layout_t *layout, coll_collective_
   cr_assert_eq(algo_find(collective, name, &algo), COLL_OK, "%s", base_last_error());
   cr_assert_eq(tune_profile_make(algo, layout->size, layout, &plan_host_capabilities, &profile),
                COLL_OK);
-  cr_assert_eq(tune_estimate(&no_costs, &profile, &call, &estimate), COLL_OK, "%s",
+  cr_assert_eq(tune_estimate(machine, &profile, &call, &estimate), COLL_OK, "%s",
                base_last_error());
   cr_assert_eq(estimate.verdict, TUNE_POSSIBLE, "%s: verdict %d", name, (int)estimate.verdict);
   uint64_t sum_ps = 0;
   for (int term = 0; term < TUNE_TERM_COUNT; term++) sum_ps += estimate.term_ps[term];
   cr_assert_eq(sum_ps, estimate.total_ps);
   return estimate;
+}
+
+static tune_estimate_t estimate_of(const topo_layout_t *layout, coll_collective_t collective,
+                                   const char *name, size_t bytes, size_t slot_bytes) {
+  return estimate_on(&no_costs, layout->size, layout, collective, name, bytes, slot_bytes);
 }
 
 static uint64_t time_ps(const topo_layout_t *layout, coll_collective_t collective, const char *name,
@@ -214,6 +220,21 @@ Test(link_sim, passes_wait_for_room_in_fifos) {
     }
     topo_layout_free(layout);
   }
+}
+
+/* Two ranks of a core poll in turn while both wait: the second of them has to be switched to for
+ * every message, even though it was the last one to run. */
+Test(link_sim, a_rank_that_shares_its_core_is_switched_to_after_each_wait) {
+  enum { SWITCH_PS = 7000 };
+  const tune_machine_t machine = {.fixed_ps = {[TUNE_SWITCH] = SWITCH_PS}};
+  topo_layout_t *layout = star(2, 1);
+  for (uint64_t passes = 1; passes <= 4; passes++) {
+    tune_estimate_t estimate =
+        estimate_on(&machine, 1, layout, COLL_BROADCAST, "chain", passes * 4096, 4096);
+    cr_expect_eq(estimate.total_ps, passes * 4 * KIB_PS + UINT64_C(2) * LATENCY_PS + 2 * SWITCH_PS,
+                 "%d passes: %llu", (int)passes, (unsigned long long)estimate.total_ps);
+  }
+  topo_layout_free(layout);
 }
 
 /* Every algorithm ends, moves no less than a link must carry, and larger calls take longer. */
