@@ -3,6 +3,7 @@
  */
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "api/check.h"
 #include "api/out.h"
@@ -212,6 +213,28 @@ static void describe_link(const struct coll_comm *comm, const tune_bottleneck_t 
   estimate->link_busy_us = (double)bottleneck->busy_ps * 1e-6;
 }
 
+/* "12 minutes ago" */
+static void describe_age(int64_t age_s, char *text, size_t bytes) {
+  int64_t minutes = age_s / 60;
+  if (age_s < 60) {
+    snprintf(text, bytes, "now");
+  } else {
+    snprintf(text, bytes, "%d minute%s ago", (int)minutes, minutes == 1 ? "" : "s");
+  }
+}
+
+/* Of a communicator whose ranks have measured it. */
+static void describe_network(const struct coll_comm *comm, coll_estimate_t *estimate) {
+  const comm_network_cost_t *network = &comm->network;
+  int hosts = comm->layout != NULL && comm->layout->levels > 0 ? comm->layout->level[0].groups : 1;
+  char age[32];
+  if (network->hop_ps == 0 || hosts == 1) return;
+  describe_age((int64_t)time(NULL) - network->measured_s, age, sizeof age);
+  snprintf(estimate->network, sizeof estimate->network,
+           "measured %.1f us a hop, %.2g GB/s between %d hosts, %s", (double)network->hop_ps * 1e-6,
+           1024e3 / (double)network->both_ways_ps, hosts, age);
+}
+
 _Static_assert(COLL_ESTIMATE_TERMS == TUNE_TERM_COUNT, "coll.h has room for every term");
 
 coll_status_t coll_comm_estimate(coll_comm_t comm, coll_collective_t collective, size_t count,
@@ -244,6 +267,7 @@ coll_status_t coll_comm_estimate(coll_comm_t comm, coll_collective_t collective,
                           .time_us = (double)found.total_ps * 1e-6};
   for (int i = 0; i < TUNE_TERM_COUNT; i++) made.term_us[i] = (double)found.term_ps[i] * 1e-6;
   describe_link(comm, &found.bottleneck, &made);
+  describe_network(comm, &made);
   api_out_fill(estimate, &made, sizeof made);
   return COLL_OK;
 }

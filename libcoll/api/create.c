@@ -13,11 +13,15 @@
 #include "base/clock.h"
 #include "bootstrap/launch/launch.h"
 #include "calibrate/costs.h"
+#include "calibrate/network.h"
 #include "comm/algorithms.h"
 #include "offload/gpu.h"
 #include "run/combine.h"
 
 #define ID_MAGIC 0x6c6962636f6c6c69u
+
+static const comm_calibration_t calibration = {.machine = calibrate_costs_find,
+                                               .network = calibrate_network_measure};
 
 /* The content of a unique id. */
 typedef struct unique_id {
@@ -31,7 +35,7 @@ coll_status_t coll_unique_id_create(const coll_comm_config_t *config, coll_uniqu
   unique_id_t made = {.magic = ID_MAGIC};
   comm_settings_t settings;
   if (id == NULL) return base_fail(COLL_ERROR_INVALID, "coll_unique_id_create: id is NULL");
-  COLL_TRY(comm_settings_read(config, calibrate_costs_find, &settings));
+  COLL_TRY(comm_settings_read(config, &calibration, &settings));
   COLL_TRY(base_secret_create(&made.address.secret));
   uint64_t deadline_ns = base_clock_now_ns() + settings.timeout_ns;
   COLL_TRY(rendezvous_server_start_own("", settings.inherited.transport.interfaces, deadline_ns,
@@ -177,7 +181,7 @@ coll_status_t coll_comm_create(const coll_unique_id_t *id, int rank, int size,
   unique_id_t unique_id;
   comm_settings_t settings;
   coll_status_t status = check_create(id, rank, size, comm, &unique_id);
-  if (status == COLL_OK) status = comm_settings_read(config, calibrate_costs_find, &settings);
+  if (status == COLL_OK) status = comm_settings_read(config, &calibration, &settings);
   if (status == COLL_OK) status = create(&unique_id, rank, size, &settings, comm);
   return api_group_fail(status);
 }
@@ -188,7 +192,7 @@ coll_status_t coll_comm_create_env(const coll_comm_config_t *config, coll_comm_t
   launch_t launch;
   struct coll_comm *made = NULL;
   if (comm == NULL) return base_fail(COLL_ERROR_INVALID, "coll_comm_create_env: comm is NULL");
-  COLL_TRY(comm_settings_read(config, calibrate_costs_find, &settings));
+  COLL_TRY(comm_settings_read(config, &calibration, &settings));
   uint64_t deadline_ns = base_clock_now_ns() + settings.timeout_ns;
   COLL_TRY(launch_find(deadline_ns, &launch));
   if (launch.size > 1) {
@@ -216,7 +220,7 @@ static coll_status_t create_local(const char *function, int size, const coll_com
   const topo_cpus_t cpus = topo_cpus_own();
   int cores = topo_cpus_count(&cpus);
   tune_machine_t costs;
-  COLL_TRY(comm_settings_read(config, calibrate_costs_find, settings));
+  COLL_TRY(comm_settings_read(config, &calibration, settings));
   COLL_TRY(comm_algorithms_check_all(settings->inherited.algorithms, size,
                                      settings->agreed.reproducible != 0));
   COLL_TRY(lifetime_costs_of(settings, 0, size, &costs));

@@ -15,6 +15,7 @@
 #include "base/ranks.h"
 #include "bootstrap/process.h"
 #include "comm/cache_entry.h"
+#include "comm/network.h"
 #include "engine/world.h"
 #include "transport/settings.h"
 #include "tune/tune.h"
@@ -224,7 +225,8 @@ struct coll_comm {
   int spin_limit; /* polls before a waiting rank yields its core */
   pid_t process;  /* that made it */
   topo_layout_t *layout; /* where the ranks are; NULL: on one host, with nothing known of it */
-  transport_t *local;    /* to the ranks of this machine; today these are all ranks */
+  comm_network_cost_t network; /* of the slowest of its hosts; hop_ps is 0: not measured */
+  transport_t *local;          /* to the ranks of this machine; today these are all ranks */
   transport_t *self;
   engine_world_t world;
   base_secret_t secret;       /* of its ranks; those of splits are derived from it */

@@ -37,7 +37,7 @@ static const base_knob_t knobs[] = {
      .fallback = "auto",
      .words = tune_words,
      .help = "the costs by which algorithms are chosen: auto (measured on rank 0's "
-             "machine) or builtin (the same on every machine)"},
+             "machine, and between hosts) or builtin (the same on every machine)"},
     {.name = "COLL_ALGO",
      .kind = BASE_KNOB_TEXT,
      .fallback = "",
@@ -211,10 +211,10 @@ static coll_status_t read_map(topo_map_t *map) {
   return COLL_OK;
 }
 
-static coll_status_t read_tune(const char *configured, comm_measure_t **measure) {
+static coll_status_t read_tune(const char *configured, bool *measures) {
   int word;
   COLL_TRY(base_knob_choose_word(&knobs[KNOB_TUNE], configured, &word));
-  if (word == WORD_BUILTIN) *measure = NULL;
+  *measures = word == WORD_AUTO;
   return COLL_OK;
 }
 
@@ -251,10 +251,10 @@ static coll_status_t read_flag(int knob, bool *set) {
   return COLL_OK;
 }
 
-coll_status_t comm_settings_read(const coll_comm_config_t *config, comm_measure_t *measure,
-                                 comm_settings_t *settings) {
+coll_status_t comm_settings_read(const coll_comm_config_t *config,
+                                 const comm_calibration_t *calibration, comm_settings_t *settings) {
   coll_comm_config_t full;
-  comm_settings_t made = {.measure = measure};
+  comm_settings_t made = {.calibration = calibration};
   COLL_TRY(read_config(config, &full));
   COLL_TRY(base_knob_text(&knobs[KNOB_TOPO_FILE], &made.topo_file));
   COLL_TRY(read_limit(KNOB_TIMEOUT, full.create_timeout_ms, &made.timeout_ns));
@@ -264,7 +264,7 @@ coll_status_t comm_settings_read(const coll_comm_config_t *config, comm_measure_
   COLL_TRY(read_access(&made.access));
   COLL_TRY(read_inherited(&full, &made.inherited));
   made.agreed.algorithms = comm_algorithms_digest(made.inherited.algorithms);
-  COLL_TRY(read_tune(full.tune, &made.measure));
+  COLL_TRY(read_tune(full.tune, &made.measures));
   COLL_TRY(read_map(&made.topo_map));
   COLL_TRY(read_flag(KNOB_TOPO_PACED, &made.topo_paced));
   if (made.topo_paced && made.topo_file[0] == '\0') {

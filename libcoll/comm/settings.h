@@ -11,19 +11,23 @@
 #include "device/cuda/end.h"
 #include "topo/map.h"
 
-/* Finds the costs of a plan's parts on this machine (calibrate/costs.h). */
-typedef coll_status_t comm_measure_t(tune_machine_t *costs);
+/* Finds costs (calibrate/). */
+typedef struct comm_calibration {
+  coll_status_t (*machine)(tune_machine_t *costs); /* of a plan's parts, on this machine */
+  comm_measure_network_t *network;                 /* of the network between hosts */
+} comm_calibration_t;
 
 typedef struct comm_settings {
-  uint64_t timeout_ns;     /* COLL_TIMEOUT_MS */
-  comm_limits_t limits;    /* COLL_HANG_MS, COLL_CALL_TIMEOUT_MS */
-  comm_agreed_t agreed;    /* layout: filled in when the file is read */
-  const char *topo_file;   /* COLL_TOPO_FILE; "": none */
-  topo_map_t topo_map;     /* COLL_TOPO_MAP */
-  bool topo_paced;         /* COLL_TOPO_PACED */
-  bool blocking;           /* creation blocks */
-  comm_measure_t *measure; /* COLL_TUNE: for rank 0; NULL: use the costs that are built in */
-  int device;              /* this rank's GPU; CUDA_NO_DEVICE: none */
+  uint64_t timeout_ns;   /* COLL_TIMEOUT_MS */
+  comm_limits_t limits;  /* COLL_HANG_MS, COLL_CALL_TIMEOUT_MS */
+  comm_agreed_t agreed;  /* layout: filled in when the file is read */
+  const char *topo_file; /* COLL_TOPO_FILE; "": none */
+  topo_map_t topo_map;   /* COLL_TOPO_MAP */
+  bool topo_paced;       /* COLL_TOPO_PACED */
+  bool blocking;         /* creation blocks */
+  const comm_calibration_t *calibration;
+  bool measures; /* COLL_TUNE: that of rank 0 counts; false: use the costs that are built in */
+  int device;    /* this rank's GPU; CUDA_NO_DEVICE: none */
   comm_access_t access;
   comm_inherited_t inherited;
 } comm_settings_t;
@@ -37,10 +41,10 @@ typedef struct comm_split_settings {
   comm_inherited_t inherited;
 } comm_split_settings_t;
 
-/* config may be NULL. measure: for settings->measure. The rank's GPU is that of the calling
- * thread's current context. COLL_ERROR_INVALID names the knob or field with a wrong value. */
-coll_status_t comm_settings_read(const coll_comm_config_t *config, comm_measure_t *measure,
-                                 comm_settings_t *settings);
+/* config may be NULL. The rank's GPU is that of the calling thread's current context.
+ * COLL_ERROR_INVALID names the knob or field with a wrong value. */
+coll_status_t comm_settings_read(const coll_comm_config_t *config,
+                                 const comm_calibration_t *calibration, comm_settings_t *settings);
 
 /* The same for a split of the parent, whose GPU is `device` (CUDA_NO_DEVICE: none). What the config
  * leaves open is as the parent has it. */

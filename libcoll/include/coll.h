@@ -386,13 +386,14 @@ COLL_API coll_status_t coll_group_cancel(void);
  * unspecified. For floating-point results:
  * - By default, an allreduce gives all ranks the same bits. The order in which a call reduces
  *   depends on the collective, op, count, dtype and root, the number of ranks and the cores they
- *   may run on, whether their memory can be mapped, the calls before it, and the measured costs of
- *   this machine (COLL_TUNE). So a program that runs again on the same machine with the same
- *   settings, placement and measured costs gets the same bits. (Costs are stored in a file; with
- *   COLL_TUNE=builtin nothing is measured.) Another machine, number of cores, kind of memory,
- *   grouping or count may change the bits. Most algorithms add narrow floats (float16, bfloat16,
- *   float8) in float32 and round once; others round once per hop. An algorithm that rounds once is
- *   chosen wherever it is expected to be as fast.
+ *   may run on, whether their memory can be mapped, the calls before it, and the costs that were
+ *   measured (COLL_TUNE). So a program that runs again on the same machine with the same
+ *   settings, placement and measured costs gets the same bits. (Costs are stored in a file, those
+ *   of the network between hosts for an hour; with COLL_TUNE=builtin nothing is measured.) Another
+ *   machine, number of cores, kind of memory, grouping or count may change the bits. Most
+ *   algorithms add narrow floats (float16, bfloat16, float8) in float32 and round once; others
+ *   round once per hop. An algorithm that rounds once is chosen wherever it is expected to be as
+ *   fast.
  * - On a reproducible communicator (COLL_REPRODUCIBLE=1, or its config), the bits depend only on
  *   the values, the dtype, the op and the number of ranks. They do not depend on the algorithm,
  *   machine, cores, memory, count, root, group or stream, or on whether the call is in place. Each

@@ -25,6 +25,7 @@
 #include "lifetime/access.h"
 #include "lifetime/cores.h"
 #include "lifetime/duplicate.h"
+#include "lifetime/network.h"
 #include "lifetime/placement.h"
 #include "offload/gpu.h"
 #include "offload/window.h"
@@ -288,7 +289,8 @@ static coll_status_t join(const rendezvous_address_t *address, int rank, int siz
 coll_status_t lifetime_costs_of(const comm_settings_t *settings, int rank, int size,
                                 tune_machine_t *costs) {
   *costs = tune_machine_builtin;
-  return rank == 0 && size > 1 && settings->measure != NULL ? settings->measure(costs) : COLL_OK;
+  return rank == 0 && size > 1 && settings->measures ? settings->calibration->machine(costs)
+                                                     : COLL_OK;
 }
 
 /* What a rank does before it joins the others. */
@@ -324,6 +326,7 @@ static coll_status_t complete(struct coll_comm *comm, const lifetime_record_t re
     status = lifetime_placement_set(comm, *layout, settings->topo_paced);
     *layout = NULL;
   }
+  if (status == COLL_OK) status = lifetime_network_measure(comm, records, settings);
   if (status != COLL_OK) {
     comm_abort(comm, comm->rank, base_last_error());
     lifetime_destroy(comm);
@@ -375,6 +378,8 @@ coll_status_t lifetime_create(const rendezvous_address_t *address, int rank, int
   own.agreed = settings->agreed;
   own.agreed.layout = lifetime_placement_digest(layout, settings->topo_paced);
   own.costs = costs;
+  own.measures = settings->measures;
+  own.has_time = settings->timeout_ns >= LIFETIME_NETWORK_TIMEOUT_NS;
   own.home = lifetime_placement_home(settings->topo_file);
   own.has_gpu = settings->device != CUDA_NO_DEVICE;
   if (address == NULL) {

@@ -24,6 +24,8 @@ typedef struct lifetime_record {
   topo_cpus_t cpus; /* cpus that the rank may run on */
   comm_agreed_t agreed;
   int32_t has_gpu;      /* whether the rank has a GPU when the communicator is created */
+  int32_t measures;     /* of rank 0: whether the network is measured */
+  int32_t has_time;     /* for that: LIFETIME_NETWORK_TIMEOUT_NS */
   tune_machine_t costs; /* all ranks use those of rank 0 */
 } lifetime_record_t;
 
@@ -40,7 +42,7 @@ lifetime_session_t lifetime_session_of(uint64_t number, const base_secret_t *sec
 
 /* Waits for calls of failed communicators (quiesce.h), then joins the rendezvous at `address` as
  * rank `rank` of `size`. address NULL: size is 1 and there is no rendezvous. All ranks use the
- * costs of rank 0, which finds them (settings->measure). COLL_ERROR_MISMATCH on all ranks if
+ * costs of rank 0, which finds them (settings->calibration). COLL_ERROR_MISMATCH on all ranks if
  * their settings differ. If all ranks have GPUs, these are connected too (gpu/gpu.h). *comm is in
  * and out: NULL, or a handle of async.h that becomes the communicator. */
 coll_status_t lifetime_create(const rendezvous_address_t *address, int rank, int size,

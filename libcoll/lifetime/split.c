@@ -192,6 +192,7 @@ static coll_status_t connect_members(transport_listener_t *listener, const reque
   if (status == COLL_OK) {
     (*child)->watched.limits = health->settings->limits;
     (*child)->inherited = health->settings->inherited;
+    (*child)->network = health->parent->network;
     comm_algorithms_apply(*child);
     status = lifetime_placement_set(*child, layout, health->parent->paced);
     if (status != COLL_OK) lifetime_destroy(*child);

@@ -84,6 +84,10 @@ uint32_t transport_name_megabits(const transport_name_t *name) {
   return name->tcp.megabits;
 }
 
+uint32_t transport_name_rails(const transport_name_t *name) {
+  return name->tcp.rails;
+}
+
 bool transport_same_host(const transport_name_t *a, const transport_name_t *b) {
   return strncmp(a->host, b->host, sizeof a->host) == 0;
 }

@@ -46,6 +46,9 @@ void transport_listener_close(transport_listener_t *listener);
 /* Speed of the fastest interface to other hosts, in Mb/s; 0: not known. */
 uint32_t transport_name_megabits(const transport_name_t *name);
 
+/* How many of its interfaces each connection takes at once (COLL_INTERFACES). */
+uint32_t transport_name_rails(const transport_name_t *name);
+
 /* Whether the two ranks are on one host. */
 bool transport_same_host(const transport_name_t *a, const transport_name_t *b);
 

@@ -21,8 +21,8 @@ typedef enum tune_fixed {
   TUNE_SWITCH,   /* a context switch between two ranks of a core */
   TUNE_GET_CALL, /* a get (transport/ops.h), without its bytes */
   TUNE_DISTANT,  /* a core's time for one end of a message or signal between ranks that share no
-                    memory, without its bytes: system calls and the kernel's work; not measured,
-                    but at most half of a hop that was (lifetime/network.h) */
+                    memory, without its bytes: system calls and the kernel's work; at most half of a
+                    hop that was measured, or half of the call that sends (lifetime/network.h) */
   TUNE_FIXED_COUNT
 } tune_fixed_t;
 

@@ -23,11 +23,6 @@ typedef struct field {
   void (*get)(const comm_settings_t *settings, char *text, size_t bytes);
 } field_t;
 
-static coll_status_t measure(tune_machine_t *costs) {
-  *costs = tune_machine_builtin;
-  return COLL_OK;
-}
-
 static void set_create_timeout(coll_comm_config_t *config) {
   config->create_timeout_ms = 1000;
 }
@@ -93,7 +88,7 @@ static void get_algorithms(const comm_settings_t *settings, char *text, size_t b
   snprintf(text, bytes, "%s%s", name != NULL ? "allreduce=" : "", name != NULL ? name : "");
 }
 static void get_tune(const comm_settings_t *settings, char *text, size_t bytes) {
-  snprintf(text, bytes, "%s", settings->measure == NULL ? "builtin" : "auto");
+  snprintf(text, bytes, "%s", settings->measures ? "auto" : "builtin");
 }
 
 static const field_t fields[] = {
@@ -120,7 +115,7 @@ static void check(const field_t *field, bool configured, const char *wanted, con
   comm_settings_t settings;
   char found[128];
   if (configured) field->set(&config);
-  cr_assert_eq(comm_settings_read(&config, measure, &settings), COLL_OK, "%s", base_last_error());
+  cr_assert_eq(comm_settings_read(&config, NULL, &settings), COLL_OK, "%s", base_last_error());
   field->get(&settings, found, sizeof found);
   cr_assert_str_eq(found, wanted, "%s, %s: %s in place of %s", field->name, what, found, wanted);
 }
@@ -217,11 +212,11 @@ Test(settings, of_a_shorter_config_are_the_defaults) {
   config.hang_ms = 1000;
   config.transports = "nonsense";
   config.struct_bytes = offsetof(coll_comm_config_t, transports);
-  cr_assert_eq(comm_settings_read(&config, measure, &settings), COLL_OK, "%s", base_last_error());
+  cr_assert_eq(comm_settings_read(&config, NULL, &settings), COLL_OK, "%s", base_last_error());
   cr_assert_eq(settings.limits.hang_ns, 1000000000u);
   cr_assert(settings.inherited.transport.choice.shm);
   config.struct_bytes = sizeof config;
-  cr_assert_eq(comm_settings_read(&config, measure, &settings), COLL_ERROR_INVALID);
+  cr_assert_eq(comm_settings_read(&config, NULL, &settings), COLL_ERROR_INVALID);
   cr_assert_not_null(
       strstr(base_last_error(), "COLL_TRANSPORTS is \"nonsense\" (the communicator's config)"),
       "%s", base_last_error());
@@ -244,7 +239,7 @@ Test(settings, of_algorithms_that_are_wrong_are_refused) {
   for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
     coll_comm_config_t config = COLL_COMM_CONFIG_INIT;
     config.algorithms = wrong[i][0];
-    coll_status_t status = comm_settings_read(&config, measure, &settings);
+    coll_status_t status = comm_settings_read(&config, NULL, &settings);
     if (wrong[i][1][0] == '\0') {
       cr_expect_eq(status, COLL_OK, "%s: %s", wrong[i][0], base_last_error());
       continue;
