@@ -41,10 +41,12 @@ static coll_status_t estimate_all(const bench_settings_t *settings, const bench_
 /* ---- the table ------------------------------------------------------------------------------*/
 
 static void print_head(const bench_settings_t *settings, const bench_row_t *row, int ranks,
-                       FILE *out) {
+                       const explained_t *explained, FILE *out) {
   fprintf(out, "#\n# %s among %d rank%s, buffers from %s: expected times in us\n",
           coll_collective_name(row->collective), ranks, ranks == 1 ? "" : "s",
           bench_memory_function(settings->memory));
+  const char *network = explained->estimates[0].network;
+  if (network[0] != '\0') fprintf(out, "# network: %s\n", network);
   fprintf(out, "# %11s %12s  %-22s %10s =", "size (B)", "type", "algorithm", "time");
   const char *term;
   for (int i = 0; (term = coll_estimate_term(i)) != NULL; i++) {
@@ -142,6 +144,7 @@ static void describe_row(bench_json_t *json, const bench_row_t *row, const expla
   bench_json_text(json, "dtype", coll_dtype_name(row->dtype));
   bench_json_integer(json, "bytes", (int64_t)row->bytes);
   bench_json_integer(json, "count", (int64_t)row->count);
+  bench_json_text(json, "network", explained->estimates[0].network);
   bench_json_open(json, "algorithms", '[');
   for (int i = 0; i < explained->count; i++) describe(json, &explained->estimates[i]);
   bench_json_close(json, ']');
@@ -183,7 +186,9 @@ static coll_status_t explain_rows(const bench_settings_t *settings, const bench_
     const bench_row_t *row = &rows->rows[i];
     explained_t explained;
     COLL_TRY(estimate_all(settings, row, comm, &explained));
-    if (i == 0 || row->collective != row[-1].collective) print_head(settings, row, ranks, out);
+    if (i == 0 || row->collective != row[-1].collective) {
+      print_head(settings, row, ranks, &explained, out);
+    }
     print_row(row, &explained, out);
     if (json->out != NULL) describe_row(json, row, &explained);
   }
