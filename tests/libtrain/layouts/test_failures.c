@@ -1,7 +1,7 @@
 /*
  * A rank is killed in the middle of a schedule, before a sample of its products. Every other rank
- * must end within two seconds, with an error that names the rank of the job that died, whichever
- * communicator it was waiting in.
+ * must end with an error that names the rank of the job that died, whichever communicator it was
+ * waiting in; within two seconds, as timing_failures requires.
  */
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "libtrain/layouts/victim.h"
 
 #define TIMEOUT_MS 20000
-#define GRACE_NS (UINT64_C(2000000000) * HARNESS_PATIENCE)
+#define PROMISE_MS 2000
 #define STEPS 2
 
 typedef struct death {
@@ -22,17 +22,24 @@ typedef struct death {
   int products; /* that the victim survives */
 } death_t;
 
+static bool is_timed; /* it is printed how late a rank ends, which may be late */
+
+static int check_time(void) {
+  int ms = (int)((base_clock_now_ns() - victim_died_ns()) / 1000000u);
+  printf("a training ends within %d ms of a death / %d ms\n", ms, PROMISE_MS);
+  PARTY_REQUIRE(ms < PROMISE_MS, "it ended after %d ms", ms);
+  return 0;
+}
+
 static int check_told(const death_t *death, coll_status_t status) {
   const char *sentence = base_last_error();
-  uint64_t now_ns = base_clock_now_ns(), died_ns = victim_died_ns();
   char name[32];
   snprintf(name, sizeof name, "rank %d", death->victim);
   PARTY_REQUIRE(status == COLL_ERROR_RANK_LOST, "%s: %s", coll_status_string(status), sentence);
   PARTY_REQUIRE(strstr(sentence + strlen("rank 0: "), name) != NULL, "it names not %s: %s", name,
                 sentence);
-  PARTY_REQUIRE(died_ns != 0 && now_ns < died_ns + GRACE_NS, "it ended after %d ms",
-                (int)((now_ns - died_ns) / 1000000u));
-  return 0;
+  PARTY_REQUIRE(victim_died_ns() != 0, "no rank has died");
+  return is_timed ? check_time() : 0;
 }
 
 static int body(party_rank_t *party) {
@@ -137,4 +144,10 @@ Test(failures, context_and_experts) {
 /* Ranks that share neither a stage nor a pipeline with the one that dies. */
 Test(failures, data_tensor_and_pipeline) {
   DIE(8, .dp = 2, .tp = 2, .pp = 2, .micro_batches = 4, .schedule = TRAIN_SCHEDULE_1F1B, .zero = 1);
+}
+
+Test(timing_failures, end_a_training_soon) {
+  is_timed = true;
+  DIE(4, .pp = 4, .micro_batches = 8, .schedule = TRAIN_SCHEDULE_1F1B);
+  DIE(4, .tp = 2, .pp = 2, .micro_batches = 4, .schedule = TRAIN_SCHEDULE_1F1B);
 }

@@ -32,10 +32,8 @@ if rank == 0:
         os.dup2(file.fileno(), 2)
 other.barrier()
 if rank == 1:
-    deadline = time.monotonic() + 15
     text = ""
     while "rank 1" not in text:
-        assert time.monotonic() < deadline, "no report: %r" % text
         time.sleep(0.01)
         with open(place, encoding="utf-8") as file:
             text = file.read()
