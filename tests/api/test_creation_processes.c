@@ -90,9 +90,14 @@ Test(creation_failure, a_rank_that_gives_up_is_named) {
   }
 }
 
-static void linger(void *waits) {
-  atomic_store((_Atomic bool *)waits, true);
-  nap_ms(1000);
+typedef struct lingering {
+  _Atomic bool waits, may_end;
+} lingering_t;
+
+static void linger(void *context) {
+  lingering_t *lingering = context;
+  atomic_store(&lingering->waits, true);
+  while (!atomic_load(&lingering->may_end)) nap_ms(1);
 }
 
 static void *call_in_thread(void *comm) {
@@ -100,21 +105,21 @@ static void *call_in_thread(void *comm) {
   return NULL;
 }
 
-/* Rank 1 waits for a call of a failed communicator, which is in a long callback, before it calls
- * the others; then it gives up. */
+/* Rank 1 waits for a call of a failed communicator, whose callback ends when rank 1 has given up,
+ * before it calls the others. */
 static int give_up_early(int rank, int size, void *context) {
   coll_unique_id_t *id = harness_board();
   coll_comm_t comm, failed[2];
   const coll_comm_config_t config = config_of(0);
   pthread_t thread;
-  static _Atomic bool waits;
+  static lingering_t lingering;
   (void)context;
   if (rank == 0) PARTY_OK(coll_unique_id_create(NULL, id));
   if (rank == 1) {
     PARTY_OK(coll_comm_create_local(2, NULL, failed));
-    PARTY_OK(coll_comm_set_progress(failed[0], linger, &waits));
+    PARTY_OK(coll_comm_set_progress(failed[0], linger, &lingering));
     pthread_create(&thread, NULL, call_in_thread, failed[0]);
-    while (!atomic_load(&waits)) nap_ms(1);
+    while (!atomic_load(&lingering.waits)) nap_ms(1);
     PARTY_OK(coll_comm_abort(failed[0]));
   }
   harness_barrier();
@@ -124,6 +129,7 @@ static int give_up_early(int rank, int size, void *context) {
   if (rank == 1) {
     nap_ms(100);
     PARTY_OK(coll_comm_abort(comm));
+    atomic_store(&lingering.may_end, true);
   }
   coll_status_t status = await(comm);
   const char *text = coll_last_error(comm);
@@ -143,35 +149,4 @@ static int give_up_early(int rank, int size, void *context) {
 Test(creation_failure, a_rank_that_gives_up_before_it_calls_is_named) {
   harness_result_t result;
   cr_assert(harness_run(2, CREATION_RUN_MS, give_up_early, NULL, &result), "%s", result.text);
-}
-
-/* Process 1 dies while the others make the communicator. */
-static int die(int rank, int size, void *context) {
-  coll_unique_id_t *id = harness_board();
-  coll_comm_t comm;
-  const coll_comm_config_t config = config_of(0);
-  (void)context;
-  if (rank == 0) PARTY_OK(coll_unique_id_create(NULL, id));
-  harness_barrier();
-  if (rank == 2) {
-    harness_barrier(); /* rank 1 is making it */
-    nap_ms(300);
-    harness_kill(1);
-    return 0;
-  }
-  PARTY_REQUIRE(coll_comm_create(id, rank, size, &config, &comm) == COLL_IN_PROGRESS, "%s",
-                coll_last_error(NULL));
-  harness_barrier();
-  coll_status_t status = await(comm);
-  PARTY_REQUIRE(status == COLL_ERROR_RANK_LOST && strstr(coll_last_error(comm), "rank 1"),
-                "rank %d: %s", rank, coll_last_error(comm));
-  return coll_comm_destroy(comm) != COLL_OK;
-}
-
-Test(creation_failure, a_rank_that_dies_is_named) {
-  harness_result_t result;
-  harness_run(3, CREATION_RUN_MS, die, NULL, &result);
-  cr_assert(result.ranks[0].end == HARNESS_RETURNED && result.ranks[0].value == 0, "%s",
-            result.text);
-  cr_assert_eq(result.ranks[1].end, HARNESS_KILLED);
 }

@@ -2,7 +2,8 @@
 """Calls every TCP port that anyone listens on in this network namespace, as strangers do: 1,000
 connections at once, then 200 new ones a second, until standard input ends. Of every five, one sends
 random bytes, one nothing, one a valid beginning byte by byte, one another's handshake, and one is
-reset at once. Prints how many were made, and how many were answered as ranks are.
+reset at once. Prints when it begins to look for ports, when it has made more than those at once,
+and at the end how many were made, and how many were answered as ranks are.
 
 Usage: strangers.py PORT...: at first only these."""
 import os
@@ -70,6 +71,7 @@ def main():
     strangers, made, admitted = [], 0, 0
     begin = time.monotonic()
     first_ns = None
+    has_called = False
     print("ready", flush=True)
     while not select.select([sys.stdin], [], [], 0.01)[0]:
         listening = [port for port in listening_ports() if port in ports or first_ns is not None]
@@ -86,6 +88,9 @@ def main():
                 except OSError:
                     pass
             made += 1
+        if made > AT_ONCE and not has_called:
+            has_called = True
+            print("called", flush=True)
         left = []
         for stranger in strangers:
             if stranger.act():

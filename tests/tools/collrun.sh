@@ -108,7 +108,7 @@ took=$(($(now_ms) - before))
 ok "the other ranks are stopped after the grace period"
 
 run 3 -n 2 --prefix --grace-ms 60000 sh -c '[ $RANK = 1 ] || exit 3
-    sleep 0.2; echo my own error; exit 4' &&
+    until grep -q "rank 0 .*code 3" err; do sleep 0.05; done; echo my own error; exit 4' &&
   [ "$(cat out)" = "[1] my own error" ] && ! grep -q 'still run' err
 ok "the other ranks may print during the grace period"
 
