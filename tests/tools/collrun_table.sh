@@ -31,7 +31,12 @@ ok "the lines show the state of each rank"
 kill -CONT "$(awk '$2 == 1 { print $3 }' err)" && wait $pid
 ok "the ranks continue undisturbed"
 
-"$collrun" -n 3 --grace-ms 2000 "$stuck" fail >out 2>err </dev/null
+rm started
+"$collrun" -n 3 --grace-ms 2000 sh -c 'touch started; exec "$0" fail' "$stuck" \
+  >out 2>>err </dev/null &
+pid=$!
+eventually table_has '[12]     0 .* in 0, barrier() .* for rank 1$' && : >err && touch waits
+wait $pid
 [ $? -eq 5 ] && grep -q '     2  *[0-9]*  exited  .* last 1, split()' err &&
   grep -q '[12]     0 .* in 0, barrier() .* for rank 1$' err && grep -q 'still run: 0, 1' err &&
   [ "$(grep -c '^comm' err)" -eq 1 ]

@@ -1,8 +1,10 @@
 /*
  * A rank for collrun_table.sh. Argument "stop": rank 1 stops itself between two calls. Argument
- * "fail": rank 2 exits with code 5 while rank 0 waits for rank 1 in a communicator of these two.
+ * "fail": rank 2 exits with code 5 while rank 0 waits for rank 1 in a communicator of these two,
+ * as the file `waits` says.
  */
 #include <coll.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,6 +25,7 @@ static int stop(coll_comm_t comm, int rank) {
 static int fail(coll_comm_t comm, int rank) {
   coll_comm_t child;
   if (check(coll_comm_split(comm, rank == 2, rank, NULL, &child))) return 1;
+  while (rank == 2 && access("waits", F_OK) != 0) poll(NULL, 0, 1);
   if (rank == 2) _exit(5);
   while (rank == 1) pause();
   return check(coll_barrier(child, NULL));
