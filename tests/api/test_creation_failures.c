@@ -79,13 +79,13 @@ Test(creation_failure, a_missing_rank_is_named) {
   for (int blocking = 0; blocking < 2; blocking++) {
     coll_unique_id_t ids[2];
     coll_comm_t comms[2], others[2];
-    coll_comm_config_t config = config_of(blocking);
-    config.create_timeout_ms = 3000; /* within which the others must join */
+    coll_comm_config_t config = config_of(blocking), config_of_others = config;
+    config.create_timeout_ms = 3000; /* within which ranks 0 and 1 must join */
     for (int i = 0; i < 2; i++) OK(coll_unique_id_create(NULL, &ids[i]));
     OK(coll_group_start());
     for (int i = 0; i < 2; i++) {
       OK(coll_comm_create(&ids[0], i, 3, &config, &comms[i]));
-      OK(coll_comm_create(&ids[1], i, 2, &config, &others[i]));
+      OK(coll_comm_create(&ids[1], i, 2, &config_of_others, &others[i]));
     }
     IS(coll_group_end(), blocking ? COLL_ERROR_TIMEOUT : COLL_IN_PROGRESS);
     if (blocking) says("missing: 2");
