@@ -27,6 +27,13 @@ uint64_t kit_deadline_ns(void) {
   return base_clock_now_ns() + kit_limit_ns;
 }
 
+int kit_require_progress(const transport_t *t, uint64_t has, uint64_t *had, uint64_t *deadline_ns) {
+  if (has > *had) *deadline_ns = kit_deadline_ns();
+  *had = has;
+  KIT_REQUIRE(base_clock_now_ns() < *deadline_ns, "rank %d is stuck at %d", t->rank, (int)has);
+  return 0;
+}
+
 void kit_pause(void) {
   sched_yield();
 }

@@ -59,6 +59,10 @@ void kit_print(const char *what, uint64_t longest_ns);
 /* Deadline of one step of a case. */
 uint64_t kit_deadline_ns(void);
 
+/* Fails past the deadline. In a loop of many steps: where `has` are done that were `had` at the
+ * last call, the deadline is a new one. */
+int kit_require_progress(const transport_t *t, uint64_t has, uint64_t *had, uint64_t *deadline_ns);
+
 /* harness_barrier, in which what this rank has sent goes on moving, as in a call. */
 void kit_barrier(transport_t *t);
 

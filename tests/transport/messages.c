@@ -22,9 +22,10 @@ int transport_case_order(const transport_fixture_t *fixture, transport_t **end) 
   transport_t *t = *end;
   int next = (t->rank + 1) % t->size, previous = (t->rank + t->size - 1) % t->size;
   uint64_t sent[TRANSPORT_CHANNELS] = {0}, received[TRANSPORT_CHANNELS] = {0};
-  uint64_t deadline = kit_deadline_ns();
+  uint64_t deadline = kit_deadline_ns(), had = 0;
   int left = TRANSPORT_CHANNELS;
   while (left > 0) {
+    uint64_t has = 0;
     left = 0;
     for (int c = 0; c < TRANSPORT_CHANNELS; c++) {
       uint64_t out = sent[c] * TRANSPORT_CHANNELS + (uint64_t)c;
@@ -38,8 +39,9 @@ int transport_case_order(const transport_fixture_t *fixture, transport_t **end) 
       }
       received[c] += done;
       left += sent[c] < MESSAGES || received[c] < MESSAGES;
+      has += sent[c] + received[c];
     }
-    KIT_REQUIRE(base_clock_now_ns() < deadline, "rank %d is stuck", t->rank);
+    KIT_TRY(kit_require_progress(t, has, &had, &deadline));
     if (t->size > 1) kit_pause();
   }
   for (int c = 0; c < TRANSPORT_CHANNELS; c++) KIT_TRY(kit_expect_nothing(t, previous, c));
@@ -428,8 +430,9 @@ int transport_case_all_pairs(const transport_fixture_t *fixture, transport_t **e
   transport_t *t = *end;
   uint64_t sent[HARNESS_RANKS_MAX] = {0}, received[HARNESS_RANKS_MAX] = {0};
   unsigned seed = 17u * (unsigned)t->rank + 1;
-  uint64_t deadline = kit_deadline_ns();
-  int left = 2 * (t->size - 1) * MESSAGES;
+  uint64_t deadline = kit_deadline_ns(), had = 0;
+  const int all = 2 * (t->size - 1) * MESSAGES;
+  int left = all;
   while (left > 0) {
     for (int peer = 0; peer < t->size; peer++) {
       if (peer == t->rank) continue;
@@ -447,8 +450,7 @@ int transport_case_all_pairs(const transport_fixture_t *fixture, transport_t **e
     int chance = rand_r(&seed) % 16;
     if (chance == 0) base_clock_sleep_ns((uint64_t)(rand_r(&seed) % 300000));
     if (chance < 8) kit_pause();
-    KIT_REQUIRE(base_clock_now_ns() < deadline, "rank %d is stuck with %d messages left", t->rank,
-                left);
+    KIT_TRY(kit_require_progress(t, (uint64_t)(all - left), &had, &deadline));
   }
   return 0;
 }
