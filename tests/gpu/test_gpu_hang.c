@@ -10,8 +10,10 @@
 #include "base/clock.h"
 #include "gpu/gpu.h"
 #include "harness/party.h"
+#include "harness/virtual_time.h"
 
 #define COUNT 1000
+#define MS UINT64_C(1000000)
 #define POLL_NS 10000000
 #define POLLS_MAX (1000 * HARNESS_PATIENCE)
 #define TEXT_BYTES 4096
@@ -40,6 +42,7 @@ static int open_side(const party_rank_t *self, side_t *side) {
   PARTY_OK(coll_mem_alloc(self->rank, COUNT * sizeof(float), (void **)&side->data));
   PARTY_OK(
       coll_allreduce(side->data, side->data, 7, COLL_FLOAT32, COLL_SUM, self->comm, side->stream));
+  PARTY_OK(coll_stream_sync(side->stream)); /* or it may be the call that is reported */
   return 0;
 }
 
@@ -151,15 +154,17 @@ Test(gpu_hang, of_copy_engines_is_reported_and_dumped) {
 
 static int one_never_calls(party_rank_t *self) {
   side_t side;
+  virtual_time_freeze();
   PARTY_TRY(open_side(self, &side));
   harness_barrier();
   if (self->rank == 0) PARTY_TRY(call(self, &side));
-  PARTY_OK(coll_stream_sync(side.stream));
   coll_status_t status = coll_comm_error(self->comm);
-  for (int poll = 0; poll < POLLS_MAX && status == COLL_OK; poll++) {
-    base_clock_sleep_ns(POLL_NS);
+  while (status == COLL_OK) {
+    if (self->rank == 1) virtual_time_advance(5 * MS);
+    base_clock_sleep_ns(MS);
     status = coll_comm_error(self->comm);
   }
+  PARTY_OK(coll_stream_sync(side.stream));
   PARTY_REQUIRE(status == COLL_ERROR_TIMEOUT, "status %d", (int)status);
   const char *text = coll_last_error(NULL);
   PARTY_REQUIRE(strstr(text, "in call 3, allreduce(float32, sum, count 1000)") != NULL &&
@@ -173,12 +178,14 @@ static int one_never_calls(party_rank_t *self) {
 Test(gpu_hang, a_time_limit_names_the_call) {
   harness_result_t result;
   begin("COLL_CALL_TIMEOUT_MS", "3000");
+  virtual_time_begin();
   cr_assert(party_threads(2, 60000, one_never_calls, NULL, &result), "%s", result.text);
 }
 
 Test(gpu_hang, a_time_limit_names_the_call_of_copy_engines) {
   harness_result_t result;
   begin("COLL_CALL_TIMEOUT_MS", "3000");
+  virtual_time_begin();
   gpu_setting("COLL_CUDA_ENGINE", "copy");
   cr_assert(party_threads(2, 60000, one_never_calls, NULL, &result), "%s", result.text);
 }
