@@ -56,7 +56,7 @@ Test(lock, serves_batches_with_crossed_tickets) {
         crossed.batches[b].tickets[c].number = comm_lock_ticket(crossed.comms[c]);
       }
     }
-    cr_assert(harness_run_threads(2, 2000, run_batch, &crossed, &result), "%s", result.text);
+    cr_assert(harness_run_threads(2, 20000, run_batch, &crossed, &result), "%s", result.text);
     for (int c = 0; c < 2; c++) { /* every ticket was served, and none twice */
       cr_assert_eq(atomic_load(&crossed.comms[c]->order.now_serving), 2u * (unsigned)(round + 1));
     }

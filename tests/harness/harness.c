@@ -28,6 +28,7 @@
 #endif
 
 #define POLL_NS 1000000
+#define LOOK_MAX_NS (20 * POLL_NS)
 
 typedef struct control {
   int size;
@@ -130,23 +131,37 @@ static void kill_hung(const bool ended[], harness_result_t *result) {
 
 /* When a run ends although ranks are still running. */
 typedef struct limit {
-  uint64_t limit_ns, deadline_ns;
-  bool watched; /* each progress of a rank extends the deadline; one failed rank ends the run */
+  uint64_t limit_ns, passed_ns, looked_ns;
+  bool watched; /* each progress of a rank begins the time again; one failed rank ends the run */
   unsigned progress;
 } limit_t;
 
+static limit_t limit_begin(int limit_ms, bool watched) {
+  return (limit_t){.limit_ns = (uint64_t)limit_ms * HARNESS_PATIENCE * UINT64_C(1000000),
+                   .looked_ns = now_ns(),
+                   .watched = watched};
+}
+
+/* Time in which the machine does not run this process, which looks every POLL_NS, hardly counts: it
+ * may not run the ranks either. */
+static bool limit_has_passed(limit_t *limit) {
+  uint64_t time_ns = now_ns(), since_ns = time_ns - limit->looked_ns;
+  limit->passed_ns += since_ns < LOOK_MAX_NS ? since_ns : LOOK_MAX_NS;
+  limit->looked_ns = time_ns;
+  return limit->passed_ns >= limit->limit_ns;
+}
+
 static bool limit_is_over(limit_t *limit, const bool ended[], const harness_result_t *result) {
-  uint64_t time_ns = now_ns();
   unsigned progress = atomic_load(&run->progress);
   if (limit->watched && progress != limit->progress) {
     limit->progress = progress;
-    limit->deadline_ns = time_ns + limit->limit_ns;
+    limit->passed_ns = 0;
   }
   for (int r = 0; limit->watched && r < result->size; r++) {
     const harness_rank_t *rank = &result->ranks[r];
     if (ended[r] && (rank->end == HARNESS_KILLED || rank->value != 0)) return true;
   }
-  return time_ns >= limit->deadline_ns;
+  return limit_has_passed(limit);
 }
 
 static bool run_processes(int size, int limit_ms, bool watched, harness_body_t body, void *context,
@@ -162,9 +177,7 @@ static bool run_processes(int size, int limit_ms, bool watched, harness_body_t b
     run->pids[r] = pid;
   }
   atomic_store(&run->started, 1);
-  limit_t limit = {.limit_ns = (uint64_t)limit_ms * HARNESS_PATIENCE * UINT64_C(1000000),
-                   .watched = watched};
-  limit.deadline_ns = now_ns() + limit.limit_ns;
+  limit_t limit = limit_begin(limit_ms, watched);
   bool ended[HARNESS_RANKS_MAX] = {false};
   int left = size;
   while (left > 0 && !limit_is_over(&limit, ended, result)) {
@@ -220,12 +233,10 @@ bool harness_run_threads(int size, int timeout_ms, harness_body_t body, void *co
     threads[r] = (thread_t){r, 0, body, context};
     if (pthread_create(&handles[r], NULL, thread_main, &threads[r]) != 0) abort();
   }
-  uint64_t deadline = now_ns() + (uint64_t)timeout_ms * HARNESS_PATIENCE * UINT64_C(1000000);
+  limit_t limit = limit_begin(timeout_ms, false);
   bool hung = false;
   for (int r = 0; r < size; r++) {
-    while (!atomic_load(&run->ended[r]) && now_ns() < deadline) {
-      sleep_ns(POLL_NS);
-    }
+    while (!atomic_load(&run->ended[r]) && !limit_has_passed(&limit)) sleep_ns(POLL_NS);
     if (atomic_load(&run->ended[r])) {
       pthread_join(handles[r], NULL);
       result->ranks[r].value = threads[r].value;

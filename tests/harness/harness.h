@@ -50,9 +50,10 @@ typedef struct harness_result {
 } harness_result_t;
 
 /* Runs `size` child processes; true if each returned 0. timeout_ms is multiplied by
- * HARNESS_PATIENCE. Ranks that then still run are killed, and in any case processes that the ranks
- * started and left running. No other thread may run at the fork (coll_unique_id_create starts one):
- * a lock that it holds in AddressSanitizer's allocator stays locked in the children. */
+ * HARNESS_PATIENCE, and hardly counts while the machine does not run the caller. Ranks that then
+ * still run are killed, and in any case processes that the ranks started and left running. No other
+ * thread may run at the fork (coll_unique_id_create starts one): a lock that it holds in
+ * AddressSanitizer's allocator stays locked in the children. */
 bool harness_run(int size, int timeout_ms, harness_body_t body, void *context,
                  harness_result_t *result);
 
