@@ -42,6 +42,7 @@ typedef struct record {
   _Atomic uint64_t died_ns; /* time at which the victim was last alive */
   _Atomic int pid;          /* of the victim */
   _Atomic int introduced;   /* the victim has sent its hello, or runs the server */
+  _Atomic int attempts[8];  /* connections that each rank has tried to make */
   _Atomic int answered[8];  /* whether the server has proved to each rank that it is the job's; */
   _Atomic int greeted[8];   /* whether the server has greeted it: it has joined; */
   _Atomic int ended[8];     /* and whether its call has ended */
@@ -117,6 +118,7 @@ ssize_t __wrap_send(int fd, const void *data, size_t bytes, int flags) {
 }
 
 int __wrap_connect(int fd, const struct sockaddr *address, socklen_t bytes) {
+  if (own_rank >= 0) atomic_fetch_add(&record_of_run()->attempts[own_rank], 1);
   step();
   int result = __real_connect(fd, address, bytes);
   step();
@@ -208,6 +210,11 @@ static bool is_missed(const death_t *death) {
   return death->way == CREATE && death->victim > 0 && death->steps < STEPS_TO_HELLO;
 }
 
+/* What limits of time end does so when a test passes them. */
+static bool has_own_time(const death_t *death) {
+  return death->way == CREATE_ENV || is_missed(death);
+}
+
 static coll_status_t create(const death_t *death, int rank, int size, coll_comm_t *comm) {
   coll_comm_config_t config = COLL_COMM_CONFIG_INIT;
   config.create_timeout_ms = death->timeout_ms;
@@ -245,7 +252,7 @@ static int prepare(const death_t *death, int rank, int size, coll_comm_t *parent
   set("WORLD_SIZE", size);
   setenv("MASTER_ADDR", "127.0.0.1", 1);
   set("MASTER_PORT", death->port);
-  if (is_missed(death)) virtual_time_freeze();
+  if (has_own_time(death)) virtual_time_freeze();
   if (death->way != CREATE_ENV && rank == 0) PARTY_TRY(make_id());
   harness_barrier();
   if (death->way == SPLIT || death->way == SPLIT_IN_TWO) {
@@ -276,6 +283,24 @@ static void keep_server(const death_t *death, int rank, int size) {
   if (rank == 0 && death->way == CREATE) await_all(record->ended, 1, size, death->victim);
 }
 
+/* Of a launched job: time passes while the others try to connect, each once in every step of it,
+ * and goes on for the next calls of those that have ended. */
+static _Noreturn void pass_attempts(const death_t *death, int size) {
+  const record_t *record = record_of_run();
+  for (;;) {
+    int before[8];
+    for (int rank = 0; rank < size; rank++) before[rank] = atomic_load(&record->attempts[rank]);
+    virtual_time_advance(10 * MS);
+    for (int rank = 0; rank < size; rank++) {
+      while (rank != death->victim && !atomic_load(&record->ended[rank]) &&
+             atomic_load(&record->attempts[rank]) == before[rank]) {
+        base_clock_sleep_ns(LOOK_NS);
+      }
+    }
+    base_clock_sleep_ns(MS);
+  }
+}
+
 /* The timeout passes once the victim is dead and all others have joined, and never if the victim
  * has sent its hello. Then passes the time for which rank 0's server waits for late ranks. */
 static _Noreturn void pass_timeout(const death_t *death, int size) {
@@ -285,6 +310,7 @@ static _Noreturn void pass_timeout(const death_t *death, int size) {
   while (flight_process_of(pid, flight_pid_space()) != FLIGHT_PROCESS_EXITED) {
     base_clock_sleep_ns(LOOK_NS);
   }
+  if (death->way == CREATE_ENV) pass_attempts(death, size);
   await_all(record->greeted, 0, size, death->victim);
   if (atomic_load(&record->introduced)) _exit(0);
   virtual_time_advance((uint64_t)death->timeout_ms * MS);
@@ -296,7 +322,7 @@ static _Noreturn void pass_timeout(const death_t *death, int size) {
 /* By a rank without threads. */
 static void watch_victim(const death_t *death, int rank, int size) {
   int watcher = death->victim == 1 ? 2 : 1;
-  if (!is_missed(death) || rank != watcher) return;
+  if (!has_own_time(death) || rank != watcher) return;
   if (fork() == 0) pass_timeout(death, size);
 }
 
@@ -339,7 +365,7 @@ static void die_at_steps(int size, death_t death, int first, int stride) {
        death.steps += stride * (int)harness_stride(HARNESS_MOMENTS)) {
     harness_result_t result;
     if (death.way != CREATE_ENV) death.timeout_ms = 20000 * HARNESS_PATIENCE;
-    if (is_missed(&death)) {
+    if (has_own_time(&death)) {
       virtual_time_begin();
     } else {
       virtual_time_end();
