@@ -4,7 +4,6 @@
 # Usage: collrun_hosts.sh COLLRUN COLLBENCH. Prints TAP.
 collrun=$(realpath "$1")
 collbench=$(realpath "$2")
-slow_link=$(realpath "$(dirname "$0")/slow_link.py")
 . "$(dirname "$0")/../harness/tap.sh"
 . "$(dirname "$0")/hosts.sh"
 
@@ -163,41 +162,6 @@ if why=$(hosts_may); then
   COLL_TRANSPORTS=tcp run 0 --hosts h1:2,h2:2 --agent "ip netns exec $prefix{host}" "$collbench" \
     all --algo all --counts 1,1001 -n 0 -w 1 && right
   ok "the same over TCP alone"
-
-  # measured HOSTS: what a hop and bytes cost. A machine that is too busy to tell measures nothing.
-  # shellcheck disable=SC2317
-  measured() {
-    rm -rf "$dir/cache"
-    XDG_CACHE_HOME="$dir/cache" COLL_TUNE=auto run 0 --hosts "$1" --agent \
-      "ip netns exec $prefix{host}" "$collbench" sendrecv --sizes 4 --explain && grep -Eqx \
-      '# network: measured [0-9.]+ us a hop, [0-9.]+ GB/s between 2 hosts, now' out
-  }
-  COLL_CONNECT_ALL=2 eventually measured h1:3,h2:2
-  ok "the network is measured by ranks that are not connected at creation"
-  eventually measured h1,h2 && grep -q '_hop_ps [1-9]' "$dir"/cache/libcoll/machine-*
-  ok "the network is measured, and cached"
-  XDG_CACHE_HOME="$dir/cache" COLL_TUNE=builtin run 0 --hosts h1,h2 --agent \
-    "ip netns exec $prefix{host}" "$collbench" sendrecv --sizes 4 --explain &&
-    grep -q ' direct ' out && ! grep -q network: out
-  ok "but not with COLL_TUNE=builtin"
-
-  # 0.41 ms per KiB, about: the link takes some time itself, and more on a busy machine.
-  # shellcheck disable=SC2317
-  measured_slow() {
-    COLL_INTERFACES=slow measured h1,h2 &&
-      awk '/_both_ways_ps / { ms = $2 / 1e9 } END { exit !(ms > 0.2 && ms < 1.6) }' \
-        "$dir"/cache/libcoll/machine-*
-  }
-  if [ -c /dev/net/tun ]; then
-    "$slow_link" "${prefix}h1" "${prefix}h2" 20 >slow.out 2>&1 &
-    slow=$!
-    tap_finally "kill $slow 2>/dev/null"
-    eventually grep -q ready slow.out && eventually measured_slow
-    ok "so is a network of 20 Mb/s"
-    kill $slow; wait $slow 2>/dev/null
-  else
-    tap_skip "so is a network of 20 Mb/s" "there is no /dev/net/tun"
-  fi
 else
   tap_skip "two namespaces of two ranks" "$why"
 fi
