@@ -8,7 +8,6 @@
 #include "transport/kit.h"
 #include "transport/kit_steps.h"
 #include "transport/memory.h"
-#include "verify/random.h"
 
 #define CHANNEL 2
 #define MARGIN ((size_t)64)
@@ -24,14 +23,6 @@ typedef struct board {
 /* The first half is the fixture's. */
 static board_t *board(void) {
   return (board_t *)(void *)((char *)harness_board() + HARNESS_BOARD_BYTES / 2);
-}
-
-static unsigned char byte_at(int rank, size_t index) {
-  return (unsigned char)(random_mix((uint64_t)(rank + 1) << 32 | index / 8) >> index % 8 * 8);
-}
-
-static void fill(unsigned char *data, int rank, size_t bytes) {
-  for (size_t i = 0; i < bytes; i++) data[i] = byte_at(rank, i);
 }
 
 static int next_of(const transport_t *t) {
@@ -119,12 +110,11 @@ static int finish(transport_fetch_t *fetch) {
 
 static int check(const transport_t *t, const unsigned char *own, size_t offset, size_t bytes) {
   int owner = previous_of(t);
-  for (size_t i = 0; i < bytes + 2 * MARGIN; i++) {
-    bool inside = i >= MARGIN && i < MARGIN + bytes;
-    unsigned char expected = inside ? byte_at(owner, offset + i - MARGIN) : MARGIN_BYTE;
-    KIT_REQUIRE(own[i] == expected, "%zu bytes at %zu of rank %d: byte %zu is wrong", bytes, offset,
-                owner, i - MARGIN);
-  }
+  KIT_REQUIRE(kit_is_own(own + MARGIN, owner, offset, bytes),
+              "%zu bytes at %zu of rank %d: some are wrong", bytes, offset, owner);
+  KIT_REQUIRE(
+      kit_is_all(own, MARGIN_BYTE, MARGIN) && kit_is_all(own + MARGIN + bytes, MARGIN_BYTE, MARGIN),
+      "%zu bytes at %zu of rank %d: memory beside them was written", bytes, offset, owner);
   return 0;
 }
 
@@ -167,22 +157,22 @@ int transport_case_fetches(const transport_fixture_t *fixture, transport_t **end
   transport_t *t = *end;
   unsigned char *data = malloc(BYTES_MAX);
   if (data == NULL) abort();
-  fill(data, t->rank, BYTES_MAX);
+  kit_fill_own(data, t->rank, 0, BYTES_MAX);
   KIT_TRY(connect_all(t));
   KIT_TRY(lend_and_fetch(t, data, BYTES_MAX));
-  fill(data + 3, t->rank, 100003);
+  kit_fill_own(data + 3, t->rank, 0, 100003);
   KIT_TRY(lend_and_fetch(t, data + 3, 100003));
   free(data);
   data = mmap(NULL, BYTES_MAX, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) abort();
-  fill(data, t->rank, BYTES_MAX);
+  kit_fill_own(data, t->rank, 0, BYTES_MAX);
   mprotect(data, BYTES_MAX, PROT_READ);
   KIT_TRY(lend_and_fetch(t, data, BYTES_MAX));
   munmap(data, BYTES_MAX);
   for (int i = 0; i < 3; i++) {
     void *memory;
     KIT_REQUIRE(transport_memory_alloc(BYTES_MAX, &memory) == COLL_OK, "%s", base_last_error());
-    fill(memory, t->rank, BYTES_MAX);
+    kit_fill_own(memory, t->rank, 0, BYTES_MAX);
     KIT_TRY(lend_and_fetch(t, memory, BYTES_MAX));
     KIT_TRY(lend_and_fetch(t, (char *)memory, 100003));
     transport_memory_free(memory);
@@ -202,7 +192,7 @@ int transport_case_stopped_fetches(const transport_fixture_t *fixture, transport
   unsigned char *data = malloc(BYTES_MAX), *own = calloc(1, BYTES_MAX), *then = malloc(BYTES_MAX);
   uint64_t deadline = kit_deadline_ns();
   if (data == NULL || own == NULL || then == NULL) abort();
-  fill(data, t->rank, BYTES_MAX);
+  kit_fill_own(data, t->rank, 0, BYTES_MAX);
   KIT_TRY(connect_all(t));
   KIT_TRY(expose(t, data, BYTES_MAX));
   KIT_TRY(begin(t, own, 0, BYTES_MAX, &fetch));

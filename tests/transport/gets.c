@@ -7,7 +7,6 @@
 #include "base/clock.h"
 #include "transport/kit.h"
 #include "transport/kit_steps.h"
-#include "verify/random.h"
 
 #define PAGE ((size_t)4096)
 #define LARGE_BYTES ((size_t)3 << 20)
@@ -27,16 +26,6 @@ static uint64_t address_of(const void *ptr) {
   return (uint64_t)(uintptr_t)ptr;
 }
 
-/* Every byte depends on its rank and its whole index. */
-static unsigned char byte_at(int rank, size_t index) {
-  return (unsigned char)(random_mix((uint64_t)(rank + 1) << 32 | index / 8) >> index % 8 * 8);
-}
-
-static void fill(void *data, int rank, size_t bytes) {
-  unsigned char *at = data;
-  for (size_t i = 0; i < bytes; i++) at[i] = byte_at(rank, i);
-}
-
 static void *map_pages(size_t pages) {
   void *base = mmap(NULL, pages * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (base == MAP_FAILED) abort();
@@ -48,8 +37,8 @@ static void offer(int rank, places_t *places) {
   char *large = malloc(LARGE_BYTES + PAGE), *fixed = map_pages(1);
   char *forbidden = map_pages(2), *unmapped = map_pages(3);
   if (large == NULL) abort();
-  fill(large, rank, LARGE_BYTES + PAGE);
-  fill(fixed, rank, PAGE);
+  kit_fill_own(large, rank, 0, LARGE_BYTES + PAGE);
+  kit_fill_own(fixed, rank, 0, PAGE);
   mprotect(fixed, PAGE, PROT_READ);
   mprotect(forbidden + PAGE, PAGE, PROT_NONE);
   munmap(unmapped + PAGE, PAGE); /* the page after it keeps other mappings away */
@@ -68,13 +57,6 @@ static int require_probe(transport_t *t) {
 
 /* ---- exact bytes ----------------------------------------------------------------------------*/
 
-static bool is_margin(const unsigned char *at) {
-  for (size_t i = 0; i < MARGIN; i++) {
-    if (at[i] != MARGIN_BYTE) return false;
-  }
-  return true;
-}
-
 /* Gets bytes of the peer's large buffer, and compares them and the margins around them. */
 static int get_exactly(transport_t *t, int peer, size_t offset, size_t bytes, unsigned char *own) {
   const places_t *places = harness_board();
@@ -84,12 +66,11 @@ static int get_exactly(transport_t *t, int peer, size_t offset, size_t bytes, un
       t->ops->get(t, peer, own + MARGIN, places->large[peer] + offset, bytes, &done);
   KIT_REQUIRE(status == COLL_OK && done, "%zu bytes at %zu of rank %d: done %d: %s", bytes, offset,
               peer, done, base_last_error());
-  for (size_t i = 0; i < bytes; i++) {
-    KIT_REQUIRE(own[MARGIN + i] == byte_at(peer, offset + i),
-                "%zu bytes at %zu of rank %d: byte %zu is wrong", bytes, offset, peer, i);
-  }
-  KIT_REQUIRE(is_margin(own) && is_margin(own + MARGIN + bytes),
-              "%zu bytes at %zu of rank %d: memory beside them was written", bytes, offset, peer);
+  KIT_REQUIRE(kit_is_own(own + MARGIN, peer, offset, bytes),
+              "%zu bytes at %zu of rank %d: some are wrong", bytes, offset, peer);
+  KIT_REQUIRE(
+      kit_is_all(own, MARGIN_BYTE, MARGIN) && kit_is_all(own + MARGIN + bytes, MARGIN_BYTE, MARGIN),
+      "%zu bytes at %zu of rank %d: memory beside them was written", bytes, offset, peer);
   return 0;
 }
 
@@ -141,9 +122,7 @@ static int get_readable(transport_t *t, int peer, const places_t *places) {
   KIT_TRY(get_page(t, peer, places->untouched[peer] + PAGE / 2, page));
   KIT_REQUIRE(memcmp(page, zeros, PAGE) == 0, "pages that were never touched are not zero");
   KIT_TRY(get_page(t, peer, places->read_only[peer], page));
-  for (size_t i = 0; i < PAGE; i++) {
-    KIT_REQUIRE(page[i] == byte_at(peer, i), "byte %zu of a read-only page is wrong", i);
-  }
+  KIT_REQUIRE(kit_is_own(page, peer, 0, PAGE), "some bytes of a read-only page are wrong");
   return 0;
 }
 
@@ -192,7 +171,7 @@ static int get_until_gone(transport_t *t, uint64_t address, unsigned char *own, 
   uint64_t deadline = kit_deadline_ns();
   bool done = true;
   if (expected == NULL) abort();
-  fill(expected, 0, bytes);
+  kit_fill_own(expected, 0, 0, bytes);
   for (long gets = 0; done; gets++) {
     memset(own, MARGIN_BYTE, bytes);
     coll_status_t status = t->ops->get(t, 0, own, address, bytes, &done);

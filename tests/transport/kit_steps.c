@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "verify/random.h"
 
 uint64_t kit_limit_ns = UINT64_C(30000000000), kit_wake_ns = UINT64_C(30000000000);
 
@@ -48,21 +49,68 @@ void kit_barrier(transport_t *t) {
   harness_barrier_polling(drain, t);
 }
 
-static unsigned char byte_of(uint64_t number, size_t index) {
-  return (unsigned char)((number * 31 + index * 7 + (index >> 8)) ^ 0x5a);
+/* Messages are filled and compared in blocks, so that a sanitizer checks ranges and not single
+ * bytes. A block is a part of one sequence; where it begins follows from the number of the message
+ * and that of the block. */
+enum { BLOCK = 256 };
+
+static unsigned char sequence[2 * BLOCK];
+
+__attribute__((constructor)) static void make_sequence(void) {
+  for (size_t i = 0; i < sizeof sequence; i++) sequence[i] = (unsigned char)((i * 7) ^ 0x5a);
+}
+
+static const unsigned char *block_of(uint64_t number, size_t at) {
+  return sequence + (number * 31 + at / BLOCK * 7) % BLOCK;
+}
+
+static size_t block_bytes(size_t at, size_t bytes) {
+  return bytes - at < BLOCK ? bytes - at : BLOCK;
 }
 
 void kit_fill(void *data, uint64_t number, size_t bytes) {
-  unsigned char *at = data;
-  for (size_t i = 0; i < bytes; i++) at[i] = byte_of(number, i);
+  for (size_t at = 0; at < bytes; at += BLOCK) {
+    memcpy((char *)data + at, block_of(number, at), block_bytes(at, bytes));
+  }
 }
 
 bool kit_is(const void *data, uint64_t number, size_t bytes) {
-  const unsigned char *at = data;
-  for (size_t i = 0; i < bytes; i++) {
-    if (at[i] != byte_of(number, i)) return false;
+  for (size_t at = 0; at < bytes; at += BLOCK) {
+    if (memcmp((const char *)data + at, block_of(number, at), block_bytes(at, bytes)) != 0)
+      return false;
   }
   return true;
+}
+
+enum { WORDS = BLOCK / sizeof(uint64_t) };
+
+/* The bytes of a block from index `first` on. */
+static const char *words_of(int owner, size_t first, uint64_t words[WORDS + 1]) {
+  for (size_t i = 0; i <= WORDS; i++) {
+    words[i] = random_mix((uint64_t)(owner + 1) << 32 | (first / sizeof *words + i));
+  }
+  return (const char *)words + first % sizeof *words;
+}
+
+void kit_fill_own(void *data, int owner, size_t first, size_t bytes) {
+  uint64_t words[WORDS + 1];
+  for (size_t at = 0; at < bytes; at += BLOCK) {
+    memcpy((char *)data + at, words_of(owner, first + at, words), block_bytes(at, bytes));
+  }
+}
+
+bool kit_is_own(const void *data, int owner, size_t first, size_t bytes) {
+  uint64_t words[WORDS + 1];
+  for (size_t at = 0; at < bytes; at += BLOCK) {
+    const char *expected = words_of(owner, first + at, words);
+    if (memcmp((const char *)data + at, expected, block_bytes(at, bytes)) != 0) return false;
+  }
+  return true;
+}
+
+bool kit_is_all(const void *data, unsigned char byte, size_t bytes) {
+  const unsigned char *first = data;
+  return bytes == 0 || (*first == byte && memcmp(first, first + 1, bytes - 1) == 0);
 }
 
 /* Uses all bits of both words. */

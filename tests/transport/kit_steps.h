@@ -69,7 +69,16 @@ void kit_barrier(transport_t *t);
 /* Yields between two polls, so that ranks on one core make progress. */
 void kit_pause(void);
 
+/* The bytes of message `number`. */
 void kit_fill(void *data, uint64_t number, size_t bytes);
 bool kit_is(const void *data, uint64_t number, size_t bytes);
+
+/* The bytes from index `first` on of a long buffer of rank `owner`: each of them depends on its
+ * whole index. */
+void kit_fill_own(void *data, int owner, size_t first, size_t bytes);
+bool kit_is_own(const void *data, int owner, size_t first, size_t bytes);
+
+/* Whether all bytes have that value. */
+bool kit_is_all(const void *data, unsigned char byte, size_t bytes);
 
 #endif

@@ -89,6 +89,7 @@ static int transfer_long(transport_t *t, bool sends, int peer, uint64_t count) {
       t->ops->send(t->ops->port(t, peer, 0), data, &head, &done);
     else
       t->ops->recv(t->ops->port(t, peer, 0), data, bytes, &head, &done);
+    if (!done) kit_pause();
   }
   bool same =
       flight_call_is(head.call, kit_id(count)) && head.bytes == bytes && kit_is(data, count, bytes);
@@ -154,6 +155,7 @@ static int receive_all(transport_t *t, int sender, uint64_t count) {
     KIT_REQUIRE(done || base_clock_now_ns() < deadline, "message %d of %d does not come",
                 (int)received, (int)count);
     received += done;
+    if (!done) kit_pause();
   }
   return 0;
 }
@@ -201,6 +203,7 @@ static int transfer(transport_t *t, size_t bytes, flight_call_t call) {
     if (t->ops->send(t->ops->port(t, receiver, 0), bytes > 0 ? data : NULL, &head, &done) !=
         COLL_OK)
       break;
+    if (!done) kit_pause();
   }
   KIT_REQUIRE(done, "cannot send %zu bytes", bytes);
   done = t->rank != receiver;
@@ -278,9 +281,7 @@ static int receive_cancelled(transport_t *t, int peer, uint64_t number, int poll
     t->ops->cancel(t);
     memset(posted, 0xee, t->slot_bytes);
     KIT_TRY(look(t, false, peer, other, INT_MAX, &head, &done));
-    for (size_t i = 0; i < t->slot_bytes; i++) {
-      KIT_REQUIRE((unsigned char)posted[i] == 0xee, "wrote to memory of a cancelled receive");
-    }
+    KIT_REQUIRE(kit_is_all(posted, 0xee, t->slot_bytes), "wrote to memory of a cancelled receive");
   }
   KIT_REQUIRE(done, "message %d is missing", (int)number);
   KIT_REQUIRE(head.bytes == t->slot_bytes && flight_call_is(head.call, kit_id(number)) &&

@@ -40,13 +40,9 @@ static void free_pair(pair_t *p) {
   free(p->data);
 }
 
-static unsigned char byte_of(uint64_t message, size_t index) {
-  return (unsigned char)(message * 37 + index * 5 + (index >> 7));
-}
-
 static bool put(pair_t *p, size_t bytes) {
   transport_head_t head = {.call = kit_id(p->put), .bytes = bytes};
-  for (size_t i = 0; i < bytes; i++) p->data[i] = byte_of(p->put, i);
+  kit_fill(p->data, p->put, bytes);
   bool is_put = head.bytes <= SHM_INLINE_BYTES
                     ? shm_outgoing_put_short(&p->out, p->data, head)
                     : shm_outgoing_put_long(&p->out, p->data, head, p->hot);
@@ -63,11 +59,9 @@ static void take(pair_t *p) {
   cr_assert_not_null(descriptor, "message %d is missing", (int)p->taken);
   cr_assert(flight_call_is(head.call, kit_id(p->taken)) && head.bytes == bytes,
             "message %d has another header", (int)p->taken);
-  const unsigned char *at = bytes <= SHM_INLINE_BYTES ? (const void *)descriptor->payload
-                                                      : shm_incoming_payload(&p->in, descriptor);
-  for (size_t i = 0; i < bytes; i++) {
-    if (at[i] != byte_of(p->taken, i)) cr_assert_fail("message %d changed", (int)p->taken);
-  }
+  const void *at = bytes <= SHM_INLINE_BYTES ? (const void *)descriptor->payload
+                                             : shm_incoming_payload(&p->in, descriptor);
+  cr_assert(kit_is(at, p->taken, bytes), "message %d changed", (int)p->taken);
   p->taken++;
   p->acked += shm_incoming_take(&p->in);
 }

@@ -399,9 +399,7 @@ static int place_all(wire_pair_t *pair) {
   KIT_REQUIRE(status == COLL_OK, "leaves no place: %s", base_last_error());
   memset(place, 0, pair->fixture->bytes_max);
   KIT_TRY(ends_await(to, 3));
-  for (size_t i = 0; i < pair->fixture->bytes_max; i++) {
-    KIT_REQUIRE(place[i] == 0, "writes to a place that it has left");
-  }
+  KIT_REQUIRE(kit_is_all(place, 0, pair->fixture->bytes_max), "writes to a place that it has left");
   KIT_REQUIRE(to->placed == 2, "says that a payload that has moved is at its place");
   return 0;
 }
