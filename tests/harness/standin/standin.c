@@ -13,14 +13,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "harness/sample.h"
+
 /* Longer than any test needs: it is for those that hang. */
-#define TIMEOUT_SECONDS 300
+#define TIMEOUT_SECONDS (harness_full() ? 3000 : 300)
 #define SKIPPED 77 /* exit code of a test that is not to be run here */
 #define REASON_BYTES 512
 
 static standin_test_t *first, **last = &first;
 static bool expectation_failed;
-static char *skip_reason; /* [REASON_BYTES], written by the process of a test */
+static char *skip_reason;       /* [REASON_BYTES], written by the process of a test */
 static void (*finish[2])(void); /* of the test and of its suite */
 
 void standin_register(standin_test_t *test) {

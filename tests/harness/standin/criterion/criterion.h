@@ -1,7 +1,9 @@
 /*
- * Criterion's interface, as far as the tests here use it, for programs built with ThreadSanitizer:
- * Criterion itself maps memory at addresses that TSan reserves, and so cannot start under it. Every
- * test runs in a forked child under a time limit, and results are printed as TAP.
+ * Criterion's interface, as far as the tests here use it, for programs built with a sanitizer:
+ * Criterion itself maps memory at addresses that ThreadSanitizer reserves, and so cannot start
+ * under it, and starts a program anew for each test, which takes AddressSanitizer long. Here every
+ * test runs in a forked child under a time limit, which LeakSanitizer checks when it ends, and
+ * results are printed as TAP.
  */
 #ifndef TESTS_HARNESS_CRITERION_H
 #define TESTS_HARNESS_CRITERION_H
@@ -82,6 +84,7 @@ _Noreturn void standin_skip(const char *format, ...) __attribute__((format(print
 #define cr_assert_str_eq(a, b, ...) cr_assert(strcmp(a, b) == 0, __VA_ARGS__)
 #define cr_assert_str_neq(a, b, ...) cr_assert(strcmp(a, b) != 0, __VA_ARGS__)
 #define cr_assert_arr_eq(a, b, bytes, ...) cr_assert(memcmp(a, b, bytes) == 0, __VA_ARGS__)
+#define cr_assert_str_empty(value, ...) cr_assert((value)[0] == '\0', __VA_ARGS__)
 #define cr_assert_float_eq(a, b, most, ...) cr_assert(fabs((a) - (b)) <= (most), __VA_ARGS__)
 
 #define cr_expect_not(condition, ...) cr_expect(!(condition), __VA_ARGS__)
@@ -94,6 +97,7 @@ _Noreturn void standin_skip(const char *format, ...) __attribute__((format(print
 #define cr_expect_gt(a, b, ...) cr_expect((a) > (b), __VA_ARGS__)
 #define cr_expect_geq(a, b, ...) cr_expect((a) >= (b), __VA_ARGS__)
 #define cr_expect_str_eq(a, b, ...) cr_expect(strcmp(a, b) == 0, __VA_ARGS__)
+#define cr_expect_arr_eq(a, b, bytes, ...) cr_expect(memcmp(a, b, bytes) == 0, __VA_ARGS__)
 #define cr_expect_float_eq(a, b, most, ...) cr_expect(fabs((a) - (b)) <= (most), __VA_ARGS__)
 
 #endif
