@@ -63,6 +63,7 @@ static int reuse(party_rank_t *self) {
 
 Test(memory, does_not_grow_with_use) {
   harness_result_t result;
+  if (!harness_takes_processes()) cr_skip_test("ThreadSanitizer does not see other processes");
   cr_assert(party_processes(3, 20000, reuse, NULL, &result), "%s", result.text);
 }
 
@@ -319,6 +320,7 @@ Test(memory, of_failed_exchanges_does_not_accumulate) {
 
 Test(memory, that_cannot_be_mapped_is_remembered_for_a_while) {
   harness_result_t result;
+  if (!harness_takes_processes()) cr_skip_test("ThreadSanitizer does not see other processes");
   setenv("COLL_GET", "off", 1);
   for (int size = 2; size <= 3; size++) {
     cr_assert(party_processes(size, 10000, mixed, NULL, &result), "%s", result.text);

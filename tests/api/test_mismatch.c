@@ -68,6 +68,7 @@ static int clash_body(party_rank_t *self) {
 /* With the built-in costs, so that the plans are the same on every machine: unreceived messages are
  * detected by a later call that sends messages, not by one that only signals. */
 static void clash(clash_t clash) {
+  if (!harness_takes_processes()) cr_skip_test("ThreadSanitizer does not see other processes");
   setenv("COLL_TUNE", "builtin", 1);
   for (int memory = 0; memory < 2; memory++) {
     for (int size = 2; size <= 4; size += 2) {
@@ -269,6 +270,7 @@ Test(mismatch, of_counts_between_a_root_and_a_rank) {
                                      {1000, 1001},
                                      {3, 1000},
                                      {1000, 3}};
+  if (!harness_takes_processes()) cr_skip_test("ThreadSanitizer does not see other processes");
   for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
     for (int variant = 0; variant < 4; variant++) {
       rooted_clash_t clash = {.verb = variant % 2 == 0 ? COLL_GATHERV : COLL_SCATTERV,
@@ -328,5 +330,6 @@ static int late_body(party_rank_t *self) {
 
 Test(mismatch, is_not_what_a_late_rank_leads_to) {
   harness_result_t result;
+  if (!harness_takes_processes()) cr_skip_test("ThreadSanitizer does not see other processes");
   cr_assert(party_processes(4, 20000, late_body, NULL, &result), "%s", result.text);
 }

@@ -29,14 +29,19 @@ static int ask(party_rank_t *self, question_t q, coll_stream_t stream) {
   return party_ask(self, &q, &style);
 }
 
-/* All dtypes, with all ops where there are any, and a few counts. */
+/* All dtypes, with all ops where there are any, and a few counts. With a sanitizer, some of them:
+ * for each algorithm others. */
 static int ask_small(party_rank_t *self, coll_collective_t collective, uint64_t *seed,
                      coll_stream_t stream) {
   static const size_t counts[] = {1, 7, 0, 64, 2, 33, 500};
   int ops = base_collective_reduces(collective) ? COLL_OP_BUILTIN_COUNT : 1;
+  unsigned number = (unsigned)*seed;
   for (int dtype = 0; dtype < COLL_DTYPE_COUNT; dtype++) {
     for (int op = 0; op < ops; op++) {
       if (!base_op_takes((coll_op_t)op, (coll_dtype_t)dtype)) continue;
+      bool is_taken = HARNESS_BUILD == HARNESS_PLAIN || harness_takes(HARNESS_VALUES, number);
+      number++;
+      if (!is_taken) continue;
       question_t q = {.collective = collective,
                       .size = self->size,
                       .count = counts[*seed % 7],

@@ -16,9 +16,13 @@ enum { CALLS = 6, BYTES_MAX = 300000, PERIOD = 251 };
 typedef struct side {
   pthread_t thread;
   bench_baseline_t baseline;
-  unsigned char *inputs[CALLS], *outputs[CALLS];
+  unsigned char inputs[CALLS][BYTES_MAX], outputs[CALLS][BYTES_MAX];
   int number;
 } side_t;
+
+/* Of one run after the other: a sanitizer takes long to give and take such memory. */
+static side_t sides[2];
+static unsigned char expected[BYTES_MAX];
 
 /* Byte `at` of the input of a rank in call `call`; it differs from chunk to chunk. */
 static unsigned char value(int rank, int call, size_t at) {
@@ -36,22 +40,18 @@ static void *make_calls(void *context) {
   return NULL;
 }
 
-static unsigned char *filled(int rank, int call) {
-  unsigned char *bytes = malloc(BYTES_MAX);
-  cr_assert_not_null(bytes);
+static void fill(unsigned char bytes[BYTES_MAX], int rank, int call) {
   for (size_t i = 0; i < PERIOD; i++) bytes[i] = value(rank, call, i);
   for (size_t done = PERIOD; done < BYTES_MAX; done *= 2) {
     memcpy(bytes + done, bytes, done < BYTES_MAX - done ? done : BYTES_MAX - done);
   }
-  return bytes;
 }
 
 static void expect(const side_t *side, int from, size_t first, size_t at, size_t bytes) {
   for (int call = 0; call < CALLS; call++) {
-    unsigned char *expected = filled(from, call);
+    fill(expected, from, call);
     cr_assert_eq(memcmp(side->outputs[call] + at, expected + first, bytes), 0,
                  "rank %d, call %d: other bytes from byte %zu on", side->number, call, at);
-    free(expected);
   }
 }
 
@@ -68,11 +68,11 @@ static void expect_nothing(const side_t *side, size_t from) {
 static void run_with_ring(bool many, coll_collective_t which, size_t bytes, size_t chunk,
                           size_t local[2], size_t received[2], size_t local_from) {
   bench_outbox_t *boxes = aligned_alloc(_Alignof(bench_outbox_t), 2 * sizeof *boxes);
-  side_t sides[2] = {{.number = 0}, {.number = 1}};
   cr_assert_not_null(boxes);
   memset(boxes, 0, 2 * sizeof *boxes);
   for (int r = 0; r < 2; r++) {
     side_t *side = &sides[r];
+    side->number = r;
     side->baseline = (bench_baseline_t){.own = &boxes[r],
                                         .partner = &boxes[1 - r],
                                         .chunk_bytes = chunk,
@@ -81,8 +81,8 @@ static void run_with_ring(bool many, coll_collective_t which, size_t bytes, size
     bench_baseline_plan(which, bytes, 2, r == 0, &side->baseline);
     bench_baseline_set_ring(&side->baseline, many);
     for (int call = 0; call < CALLS; call++) {
-      side->inputs[call] = filled(r, call);
-      side->outputs[call] = calloc(1, BYTES_MAX);
+      fill(side->inputs[call], r, call);
+      memset(side->outputs[call], 0, BYTES_MAX);
     }
   }
   for (int r = 0; r < 2; r++) pthread_create(&sides[r].thread, NULL, make_calls, &sides[r]);
@@ -91,10 +91,6 @@ static void run_with_ring(bool many, coll_collective_t which, size_t bytes, size
     expect(&sides[r], 1 - r, 0, 0, received[r]);
     expect(&sides[r], r, local_from, received[r], local[r]);
     expect_nothing(&sides[r], local[r] + received[r]);
-    for (int call = 0; call < CALLS; call++) {
-      free(sides[r].inputs[call]);
-      free(sides[r].outputs[call]);
-    }
   }
   free(boxes);
 }

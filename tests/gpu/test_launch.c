@@ -13,7 +13,7 @@
 
 #define CAPACITY 4096
 #if defined(__SANITIZE_THREAD__)
-#define REPLAYS 150
+#define REPLAYS (harness_full() ? 150 : 60)
 #else
 #define REPLAYS (harness_full() ? 1000 : 250)
 #endif

@@ -51,8 +51,9 @@ void death_after_step(death_record_t *record, death_step_t kind);
 void death_note_failure(death_record_t *record, uint64_t called_ns, uint64_t failed_ns);
 
 /* Whether a test must have the victim die in place of that step, where `all` is the record of one
- * that has survived: every step (harness_full), or a third of those that are the first or the last
- * one of their kind. *number: of the steps that were candidates, in all calls. */
+ * that has survived: a sample (harness_takes) of the steps that are the first or the last one of
+ * their kind, or of every step (harness_full). *number: of the steps that were candidates, in all
+ * calls. */
 bool death_takes(const death_record_t *all, long step, unsigned *number);
 
 /* Prints the times within which 99 % of `count` deaths and all of them made calls fail, beside the

@@ -12,7 +12,7 @@
  *   other processes. Tests that start no thread are not built with it (tests/meson.build).
  *
  * So a build runs every n-th of the cases of a test that differ only in the way that
- * harness_cases_t says. Cases whose ranks are threads are never left out for ThreadSanitizer.
+ * harness_cases_t says. Other cases whose ranks are threads are never left out for ThreadSanitizer.
  * The strides are primes: however loops are nested, every n-th case meets every turn of each loop.
  */
 #ifndef TESTS_HARNESS_SAMPLE_H

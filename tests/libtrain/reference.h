@@ -52,7 +52,7 @@ double reference_gradient(reference_t *reference, const shape_t *shape, double *
                           const float *weights, size_t out_count, double *out);
 
 /* Checks that gradients[in_count] equals d (sum of weights[i] * out[i]) / d x for every stride-th
- * element. */
+ * element; with a sanitizer, for fewer (harness/sample.h). */
 void check_gradients(const char *what, reference_t *reference, const shape_t *shape, const float *x,
                      size_t in_count, size_t stride, const float *weights, size_t out_count,
                      const float *gradients);
