@@ -9,11 +9,11 @@
 #include "base/net/socket.h"
 
 #define MAGIC \
-  UINT64_C(0x33706374636c6c31)        /* changes with frames; differs in the other byte order */
+  UINT64_C(0x34706374636c6c31)        /* changes with frames; differs in the other byte order */
 #define REPLY_NS UINT64_C(3000000000) /* for a rank to answer */
 #define CONFIRM_NS 30000000000u       /* the same, if it ends the connection when it gives up */
 
-enum { NOTE_HELLO = 1, NOTE_REPLY, NOTE_CONFIRM };
+enum { NOTE_HELLO = 1, NOTE_REPLY, NOTE_CONFIRM, NOTE_REFUSAL };
 
 /* ---- failures -------------------------------------------------------------------------------*/
 
@@ -51,13 +51,18 @@ static void expect(net_attempt_t *attempt, int kind) {
 static bool is_valid(const net_attempt_t *attempt, const net_identity_t *own) {
   const net_handshake_note_t *note = &attempt->note;
   if (note->magic != MAGIC || note->session != own->session) return false;
-  if (note->kind != attempt->expects || note->rank < 0 || note->rank >= own->size) return false;
+  bool is_refusal = note->kind == NOTE_REFUSAL && attempt->expects == NOTE_REPLY;
+  if (note->kind != attempt->expects && !is_refusal) return false;
+  if (note->rank < 0 || note->rank >= own->size) return false;
   if (attempt->peer < 0) return note->rank != own->rank;
   return note->rank == attempt->peer && note->rail == attempt->rail;
 }
 
 static net_handshake_progress_t take_note(net_attempt_t *attempt, const net_identity_t *own) {
   if (!is_valid(attempt, own)) return fail(attempt, NET_FAILURE_REFUSED, 0);
+  if (attempt->note.kind == NOTE_REFUSAL) {
+    return fail(attempt, NET_FAILURE_GIVEN_UP, attempt->note.made);
+  }
   attempt->peer = attempt->note.rank;
   attempt->rail = attempt->note.rail;
   if (attempt->expects == NOTE_HELLO) return NET_HANDSHAKE_HELLO;
@@ -83,6 +88,12 @@ bool net_attempt_reply(net_attempt_t *attempt, const net_identity_t *own, uint16
   attempt->until_ns = base_clock_now_ns() + CONFIRM_NS;
   if (attempt->until_ns < until_ns) attempt->until_ns = until_ns;
   return send_note(attempt, own, NOTE_REPLY);
+}
+
+/* One that is lost is repeated: the peer calls again. */
+void net_attempt_refuse(net_attempt_t *attempt, const net_identity_t *own, uint16_t why) {
+  attempt->made = why;
+  (void)send_note(attempt, own, NOTE_REFUSAL);
 }
 
 uint16_t net_attempt_number(const net_attempt_t *attempt) {

@@ -3,7 +3,9 @@
  * to the port of the other. Both prove that they know the communicator's secret
  * (base/net/handshake.h); then the one that has connected says who it is (hello), the other
  * replies, and the first confirms: so both know that the other has the same connection, although an
- * attempt may be given up and made again at another address, or reach a host that is no rank's.
+ * attempt may be given up and made again at another address, or reach a host that is no rank's. A
+ * rank that has closed its side of the pair for good refuses in place of the reply: without that,
+ * the other would take each connection for one that was reset, and make the next.
  */
 #ifndef TRANSPORT_NET_CONNECT_ATTEMPT_H
 #define TRANSPORT_NET_CONNECT_ATTEMPT_H
@@ -27,7 +29,7 @@ typedef struct net_handshake_note {
   uint64_t magic, session;
   int32_t rank;
   uint8_t kind, rail;
-  uint16_t made; /* connections that the sender had on this rail before */
+  uint16_t made; /* connections that the sender had on this rail before; of a refusal: net_loss_t */
 } net_handshake_note_t;
 
 /* What has come of it. */
@@ -43,7 +45,8 @@ typedef enum net_failure {
   NET_FAILURE_OTHER,   /* the peer's host has accepted it, and nothing came of it */
   NET_FAILURE_REFUSED, /* nobody listens there, or somebody who is no rank */
   NET_FAILURE_SILENT,  /* the host does not answer, or there is no way to it */
-  NET_FAILURE_LOCAL    /* this host cannot connect, see `error` */
+  NET_FAILURE_LOCAL,   /* this host cannot connect, see `error` */
+  NET_FAILURE_GIVEN_UP /* the peer has given up this rank; error: why, net_loss_t */
 } net_failure_t;
 
 typedef struct net_attempt {
@@ -60,7 +63,7 @@ typedef struct net_attempt {
   int polled;        /* its place in what the connector polls; -1: none */
   uint64_t until_ns; /* when it is given up */
   net_failure_t failure;
-  int error; /* errno of it */
+  int error; /* errno of it; or see NET_FAILURE_GIVEN_UP */
 } net_attempt_t;
 
 /* Of a connection that was made to a rank, which it takes over. doublings: of the time that it has
@@ -79,6 +82,9 @@ net_handshake_progress_t net_attempt_serve(net_attempt_t *attempt, const net_ide
  * usual one if that is later, the peer may confirm. */
 bool net_attempt_reply(net_attempt_t *attempt, const net_identity_t *own, uint16_t made,
                        uint64_t until_ns);
+
+/* In place of the reply, before close: this rank has given up the peer. why: net_loss_t. */
+void net_attempt_refuse(net_attempt_t *attempt, const net_identity_t *own, uint16_t why);
 
 /* The number of this connection on its rail, from 1, once both ranks have said what they know. */
 uint16_t net_attempt_number(const net_attempt_t *attempt);

@@ -26,7 +26,8 @@ typedef enum net_loss {
   NET_LOSS_SILENT,  /* its host does not answer */
   NET_LOSS_BLOCKED, /* its host answers, but nothing that is sent arrives */
   NET_LOSS_REFUSED, /* its host answers, but the rank does not listen any more */
-  NET_LOSS_LOCAL    /* this host cannot connect: see `error` */
+  NET_LOSS_LOCAL,   /* this host cannot connect: see `error` */
+  NET_LOSS_GIVEN_UP /* the peer has lost this rank: see `peer_loss` */
 } net_loss_t;
 
 /* One connection of a pair of ranks. */
@@ -53,10 +54,12 @@ struct net_pair {
   int open_count;               /* rails that are connected */
   bool is_known;                /* one was connected once */
   bool is_closed;               /* there will be no connection any more */
+  bool is_given_up;             /* by the peer, as it says: no connection is made again */
   bool recovers;                /* connections that were reset are made again */
   uint64_t awaited_ns;          /* since when this rank waits for a peer without connection */
   net_loss_t loss;              /* if it is lost, */
   int lost_host;                /* and at which address, in net_pairs_t.hosts */
+  net_loss_t peer_loss;         /* why the peer has lost this rank, if is_given_up */
   int error;                    /* errno of the loss */
   transport_peer_state_t state; /* a peer that has left may still take what was sent to it */
 };

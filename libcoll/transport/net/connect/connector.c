@@ -163,7 +163,7 @@ static bool serve_dial(net_connector_t *c, net_dial_t *to) {
       net_attempt_serve(&to->attempt, &c->own, events_of(c, &to->attempt));
   if (progress == NET_HANDSHAKE_FAILED) {
     net_dial_note_failure(to);
-    return go_on(c, to, link->made);
+    return net_dial_is_given_up(to) ? end_round(c, to) : go_on(c, to, link->made);
   }
   if (progress != NET_HANDSHAKE_REPLY) return true;
   bool is_current = link->state == LINK_NONE && link->made == to->attempt.made;
@@ -216,10 +216,21 @@ static bool note_hello(const net_connector_t *c, const net_attempt_t *attempt) {
   return link->state == LINK_NONE;
 }
 
+/* Refuses a peer that was given up. */
+static bool refuse(const net_connector_t *c, net_attempt_t *attempt) {
+  const net_pair_t *pair = &c->pairs->pairs[attempt->peer];
+  lock(c);
+  bool is_closed = pair->is_closed;
+  net_loss_t why = pair->loss;
+  unlock(c);
+  if (is_closed) net_attempt_refuse(attempt, &c->own, (uint16_t)why);
+  return is_closed;
+}
+
 /* Whether a peer that has said who it is gets a reply. */
 static bool choose(const net_connector_t *c, caller_t *caller) {
   net_attempt_t *attempt = &caller->attempt;
-  if (attempt->rail >= c->rails) return false;
+  if (attempt->rail >= c->rails || refuse(c, attempt)) return false;
   net_dial_t *to = find_dial(c, attempt->peer, attempt->rail);
   if (to != NULL) net_dial_note_sign(to);
   if (!note_hello(c, attempt)) return false;

@@ -107,12 +107,14 @@ void net_dial_step_back(net_dial_t *dial) {
 /* ---- what came of it ------------------------------------------------------------------------*/
 
 bool net_dial_is_unreachable(const net_dial_t *dial, uint64_t now_ns) {
+  if (net_dial_is_given_up(dial)) return true;
   if (dial->is_all_refused || dial->strangers >= STRANGERS_MAX) return true;
   return dial->is_all_missed && dial->misses >= MISSES_MIN &&
          now_ns > dial->since_ns + UNREACHED_NS;
 }
 
 net_failure_t net_dial_failure(const net_dial_t *dial) {
+  if (net_dial_is_given_up(dial)) return NET_FAILURE_GIVEN_UP;
   if (dial->is_all_refused || dial->strangers >= STRANGERS_MAX) return NET_FAILURE_REFUSED;
   return dial->failure == NET_FAILURE_LOCAL ? NET_FAILURE_LOCAL : NET_FAILURE_SILENT;
 }
@@ -121,6 +123,7 @@ void net_dial_begin_round(net_dial_t *dial, bool is_idle, uint64_t now_ns) {
   bool was_accepted = !dial->is_all_missed;
   if (was_accepted && dial->unanswered < DOUBLINGS_MAX) dial->unanswered++;
   int doublings = dial->misses < IDLE_DOUBLINGS_MAX ? dial->misses : IDLE_DOUBLINGS_MAX;
+  base_dial_end(&dial->round); /* a peer that refuses by one address is asked at no other */
   start(dial, now_ns + (is_idle ? RETRY_NS << doublings : RETRY_NS));
 }
 

@@ -21,7 +21,7 @@ typedef struct net_dial {
   int unanswered;        /* rounds in which a host accepted and no rank answered */
   int strangers;         /* attempts in a row that somebody closed who did not prove to be a rank */
   net_failure_t failure; /* the latest, */
-  int error;             /* and errno of it */
+  int error;             /* and that of the attempt or of connect */
   bool is_all_refused;   /* in this round */
   bool is_all_missed;    /* likewise: nobody has accepted */
 } net_dial_t;
@@ -44,6 +44,11 @@ void net_dial_note_failure(net_dial_t *dial);
 
 /* Gives up this attempt and the round because that of the peer is under way. */
 void net_dial_step_back(net_dial_t *dial);
+
+/* Whether the latest attempt was refused by the peer, at whichever address. */
+static inline bool net_dial_is_given_up(const net_dial_t *dial) {
+  return dial->failure == NET_FAILURE_GIVEN_UP;
+}
 
 /* At the end of a round: whether the peer cannot be reached, and why. */
 bool net_dial_is_unreachable(const net_dial_t *dial, uint64_t now_ns);

@@ -175,6 +175,17 @@ void net_rail_failed(net_rail_t *rail, int error) {
   }
 }
 
+/* Of a peer that has given up this rank. */
+static const char *describe_peer_loss(net_loss_t loss) {
+  switch (loss) {
+    case NET_LOSS_SILENT: return ", whose host did not answer it for some seconds";
+    case NET_LOSS_BLOCKED: return ", at which nothing arrived that it sent";
+    case NET_LOSS_REFUSED: return ", whose host refused it a connection";
+    case NET_LOSS_LOCAL: return ", to which its host could not connect";
+    default: return ", as their connection had ended";
+  }
+}
+
 static void describe_loss(const net_pair_t *pair, const char *address,
                           char why[TRANSPORT_WHY_BYTES]) {
   switch (pair->loss) {
@@ -196,6 +207,10 @@ static void describe_loss(const net_pair_t *pair, const char *address,
     case NET_LOSS_LOCAL:
       snprintf(why, TRANSPORT_WHY_BYTES, "%s cannot be connected to from this one: %s%s", address,
                strerror(pair->error), pair->error == EMFILE ? " (raise ulimit -n)" : "");
+      break;
+    case NET_LOSS_GIVEN_UP:
+      snprintf(why, TRANSPORT_WHY_BYTES, "%s answers that rank %d has given up rank %d%s", address,
+               pair->rank, pair->all->rank, describe_peer_loss(pair->peer_loss));
   }
 }
 

@@ -86,7 +86,7 @@ static void give_up(net_rail_t *rail, net_loss_t loss, int error) {
   pair->loss = loss;
   pair->lost_host = rail->host;
   pair->error = error;
-  net_pair_close(pair, TRANSPORT_PEER_LOST);
+  net_pair_give_up(pair);
 }
 
 /* It was reset before it could be used: another one is made. */
@@ -130,12 +130,26 @@ static net_loss_t loss_of(const net_pair_t *pair, net_failure_t failure) {
   return failure == NET_FAILURE_LOCAL ? NET_LOSS_LOCAL : NET_LOSS_SILENT;
 }
 
+/* The peer has closed its side for good. Where a rail seems to be open, what has come by it is
+ * received first; its end is found as any other's (net_rail_lost). */
+static void be_refused(net_rail_t *rail, int why) {
+  net_pair_t *pair = rail->pair;
+  pair->is_given_up = true;
+  pair->peer_loss = (net_loss_t)why;
+  if (!net_pair_is_open(pair)) give_up(rail, NET_LOSS_GIVEN_UP, 0);
+}
+
 bool net_pair_unreachable(net_pair_t *pair, int index, net_failure_t failure, int error,
                           const struct sockaddr_storage *address, socklen_t bytes) {
   net_rail_t *rail = &pair->rails[index];
   rail->is_unreachable = true;
   rail->is_refused = failure == NET_FAILURE_REFUSED;
   if (pair->is_closed) return true;
+  if (failure == NET_FAILURE_GIVEN_UP) {
+    (void)net_health_add(rail, address, bytes);
+    be_refused(rail, error);
+    return true;
+  }
   if (!net_pair_is_pending(pair)) return false;
   for (int i = 0; i < pair->rail_count; i++) {
     if (!pair->rails[i].is_unreachable) return false;

@@ -116,7 +116,8 @@ void net_pair_give_up(net_pair_t *pair) {
 /* The connection may have been reset, or closed by a peer to which this rail was silent. If the
  * peer has ended, its host refuses another one. */
 static bool may_be_remade(const net_pair_t *pair, net_loss_t loss) {
-  if (!pair->recovers || pair->state != TRANSPORT_PEER_HERE || pair->all->connector == NULL) {
+  if (!pair->recovers || pair->state != TRANSPORT_PEER_HERE || pair->is_given_up ||
+      pair->all->connector == NULL) {
     return false;
   }
   return loss == NET_LOSS_PROCESS || pair->open_count > 1;
@@ -132,7 +133,7 @@ static coll_status_t ask_at_once(net_pair_t *pair) {
 
 static void lose_peer(const net_rail_t *rail, net_loss_t loss) {
   net_pair_t *pair = rail->pair;
-  if (pair->state != TRANSPORT_PEER_LEFT) pair->loss = loss;
+  if (pair->state != TRANSPORT_PEER_LEFT) pair->loss = pair->is_given_up ? NET_LOSS_GIVEN_UP : loss;
   pair->lost_host = rail->host;
   pair->all->owner_ops->ending(pair->all, pair->rank);
   net_pair_give_up(pair);

@@ -21,8 +21,8 @@ static inline int net_rail_fd(const net_rail_t *rail) {
 
 /* ---- open.c ----------------------------------------------------------------------------------*/
 
-/* No connection can be made on a rail; address: of the peer. Whether the peer is given up, because
- * it has no other rail. */
+/* No connection can be made on a rail; address: of the peer; error: as of net_attempt_t. Whether no
+ * more is to be tried, because the peer has no other rail, or refuses. */
 bool net_pair_unreachable(net_pair_t *pair, int rail, net_failure_t failure, int error,
                           const struct sockaddr_storage *address, socklen_t bytes);
 

@@ -1,9 +1,11 @@
 /*
  * Connections that are reset at random while messages are under way, on one rail and on two: every
- * message arrives once, unchanged and in order, or the peer is lost because it has died. The rails
- * are two addresses of the loopback interface.
+ * message arrives once, unchanged and in order, or the peer is lost because it has died. A rank
+ * that was given up is told so when it connects again. The rails are two addresses of the loopback
+ * interface.
  */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -238,4 +240,168 @@ Test(recovery_one_rail, finds_a_death_among_resets) {
 }
 Test(recovery_two_rails, finds_a_death_among_resets) {
   transport_kit_with_death(&two, 3, case_dies);
+}
+
+/* ---- a rank that was given up ----------------------------------------------------------------*/
+
+static net_pair_t *pair_of(transport_t *t, int peer) {
+  return &net_of(t)->pairs.pairs[peer];
+}
+
+/* This rank finds that the connection was reset. */
+static void lose_rail(transport_t *t, int peer, int rail) {
+  net_t *end = net_of(t);
+  pthread_mutex_lock(&end->lock);
+  net_rail_failed(&pair_of(t, peer)->rails[rail], ECONNRESET);
+  pthread_mutex_unlock(&end->lock);
+}
+
+/* This rank has lost the peer, which lives. */
+static void give_up(transport_t *t, int peer) {
+  net_t *end = net_of(t);
+  pthread_mutex_lock(&end->lock);
+  pair_of(t, peer)->loss = NET_LOSS_SILENT;
+  net_pair_give_up(pair_of(t, peer));
+  pthread_mutex_unlock(&end->lock);
+}
+
+/* Waits until rank 0 is lost because it has given up rank 1. */
+static int expect_refusal(transport_t *t) {
+  char why[TRANSPORT_WHY_BYTES] = "";
+  uint64_t deadline_ns = kit_deadline_ns();
+  while (t->ops->peer_state(t, 0) == TRANSPORT_PEER_HERE) {
+    KIT_REQUIRE(base_clock_now_ns() < deadline_ns, "rank 0 is not lost after %u connections",
+                pair_of(t, 0)->rails[0].made);
+    kit_pause();
+  }
+  t->ops->why_lost(t, 0, why);
+  KIT_REQUIRE(strstr(why, " answers that rank 0 has given up rank 1, whose host did not ") != NULL,
+              "rank 0 is lost: %s", why);
+  return 0;
+}
+
+static int case_refuses(const transport_fixture_t *fixture, transport_t **end) {
+  (void)fixture;
+  transport_t *t = *end;
+  if (t->rank == 0) give_up(t, 1);
+  if (t->rank == 1) KIT_TRY(expect_refusal(t));
+  for (int peer = 0; t->rank == 2 && peer < 2; peer++) KIT_TRY(kit_signal(t, peer, 0, 1));
+  if (t->rank < 2) KIT_TRY(kit_wait(t, 2, 0, 1));
+  harness_barrier();
+  return 0;
+}
+
+Test(recovery_one_rail, refuses_a_rank_that_was_given_up) {
+  transport_kit_processes(&one, 3, case_refuses);
+}
+Test(recovery_two_rails, refuses_a_rank_that_was_given_up) {
+  transport_kit_processes(&two, 3, case_refuses);
+}
+
+/* Waits until the pair is refused, or has so many connections. */
+static int expect_pair(transport_t *t, int peer, bool is_given_up, int open_count) {
+  uint64_t deadline_ns = kit_deadline_ns();
+  for (bool is_so = false; !is_so;) {
+    const net_pair_t *pair = pair_of(t, peer);
+    KIT_REQUIRE(base_clock_now_ns() < deadline_ns, "rank %d has %d connections", t->rank,
+                pair->open_count);
+    kit_pause();
+    pthread_mutex_lock(&net_of(t)->lock);
+    is_so = pair->is_given_up == is_given_up && pair->open_count == open_count;
+    pthread_mutex_unlock(&net_of(t)->lock);
+  }
+  return 0;
+}
+
+/* Rank 0 sends by its first rail and gives up; rank 1, which has not read that yet, is refused when
+ * it makes the other rail again: it receives what was sent. */
+static int case_refuses_one_rail(const transport_fixture_t *fixture, transport_t **end) {
+  (void)fixture;
+  transport_t *t = *end;
+  KIT_TRY(expect_pair(t, 1 - t->rank, false, 2));
+  harness_barrier();
+  if (t->rank == 0) {
+    for (uint64_t i = 0; i < 3; i++) KIT_TRY(kit_send(t, 1, 0, i, 500));
+    give_up(t, 1);
+  }
+  harness_barrier();
+  if (t->rank == 1) {
+    lose_rail(t, 0, 1);
+    KIT_TRY(expect_pair(t, 0, true, 1));
+    for (uint64_t i = 0; i < 3; i++) KIT_TRY(kit_expect(t, 0, 0, i, 500));
+    KIT_TRY(expect_refusal(t));
+  }
+  harness_barrier();
+  return 0;
+}
+
+Test(recovery_two_rails, receives_what_came_before_a_refusal) {
+  transport_kit_processes(&two, 2, case_refuses_one_rail);
+}
+
+/* Both give up at once, and each may be calling the other: both can leave. */
+static int case_refuses_both(const transport_fixture_t *fixture, transport_t **end) {
+  (void)fixture;
+  transport_t *t = *end;
+  int peer = 1 - t->rank;
+  reset_all(t);
+  (void)t->ops->peer_state(t, peer); /* finds it, and calls */
+  give_up(t, peer);
+  KIT_REQUIRE(t->ops->peer_state(t, peer) == TRANSPORT_PEER_LOST, "rank %d is not lost", peer);
+  harness_barrier();
+  return 0;
+}
+
+Test(recovery_two_rails, refuses_on_both_sides) {
+  for (int i = 0; i < 10; i++) transport_kit_processes(&two, 2, case_refuses_both);
+}
+
+/* Rank 0 leaves, which rank 1 has heard when it finds the connection reset; rank 0 calls again. */
+static int case_refuses_one_that_leaves(const transport_fixture_t *fixture, transport_t **end) {
+  (void)fixture;
+  transport_t *t = *end;
+  net_t *own = net_of(*end);
+  uint64_t deadline_ns = kit_deadline_ns();
+  transport_peer_state_t awaited = t->rank == 0 ? TRANSPORT_PEER_LOST : TRANSPORT_PEER_LEFT;
+  if (t->rank == 0) {
+    pthread_mutex_lock(&own->lock);
+    net_peer_say_leave(&own->channels.peers[1]);
+    pthread_mutex_unlock(&own->lock);
+  }
+  while (t->ops->peer_state(t, 1 - t->rank) != awaited) {
+    KIT_REQUIRE(base_clock_now_ns() < deadline_ns, "rank %d goes on calling", t->rank);
+    kit_pause();
+  }
+  if (t->rank == 1) lose_rail(t, 0, 0);
+  KIT_REQUIRE(t->ops->peer_state(t, 1 - t->rank) == awaited, "the peer's state changes");
+  harness_barrier();
+  return 0;
+}
+
+Test(recovery_one_rail, refuses_one_that_leaves_and_calls_again) {
+  transport_kit_processes(&one, 2, case_refuses_one_that_leaves);
+}
+
+/* A rank that has aborted lets its peers connect again, to say why. */
+static int case_aborts_unconnected(const transport_fixture_t *fixture, transport_t **end) {
+  (void)fixture;
+  transport_t *t = *end;
+  transport_reason_t reason = {.failed_rank = 0, .status = COLL_ERROR_SYSTEM, .text = "why"};
+  uint64_t deadline_ns = kit_deadline_ns();
+  if (t->rank == 0) {
+    reset_all(t);
+    t->ops->abort(t, &reason);
+  }
+  memset(&reason, 0, sizeof reason);
+  while (!t->ops->aborted(t, &reason)) {
+    KIT_REQUIRE(base_clock_now_ns() < deadline_ns, "rank %d hears of no abort", t->rank);
+    kit_pause();
+  }
+  KIT_REQUIRE(strcmp(reason.text, "why") == 0, "rank %d heard %s", t->rank, reason.text);
+  harness_barrier();
+  return 0;
+}
+
+Test(recovery_one_rail, hears_of_an_abort_by_a_connection_made_anew) {
+  for (int i = 0; i < 10; i++) transport_kit_processes(&one, 2, case_aborts_unconnected);
 }
