@@ -60,6 +60,7 @@ static void keep_long(engine_run_t *run) {
   run->drain_count = kept;
 }
 
+/* Short calls skip the search: those with uneven blocks bind each time. */
 coll_status_t engine_drain_begin(engine_run_t *run) {
   bool is_whole = run->pass.count == run->call->count;
   run->drain_count = 0;

@@ -52,7 +52,9 @@ _Static_assert(sizeof(net_frame_t) == 40, "its layout is the same on all hosts")
  * of them; and by a wire, which has memory for many. */
 #define NET_SLOT_BYTES ((size_t)1 << 20)
 #define WIRE_SLOT_BYTES 65536
-/* A receiver tells what it has received, and what it has taken, after so many bytes. */
+/* A receiver tells what it has received, and what it has taken, after so many bytes; a call that
+ * has sent more ends when no more than that is unacknowledged. A frame counts whole, so that a
+ * longer one is acknowledged by then. */
 #define NET_UNTOLD_BYTES ((size_t)256 << 10)
 /* A sender has no more on a channel that the receiver has not taken, as far as it was told: what
  * ops.h promises. */

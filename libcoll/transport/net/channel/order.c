@@ -133,16 +133,16 @@ static coll_status_t accept_received(net_peer_t *peer, uint32_t received) {
   return COLL_OK;
 }
 
-void net_order_tell(net_peer_t *peer) {
+coll_status_t net_order_tell(net_peer_t *peer) {
   const net_frame_t frame = {.kind = NET_RECEIVED};
-  if (peer->pair->recovers && peer->received > 0) (void)net_order_send(peer, &frame, NULL, false);
+  bool is_awaited = peer->pair->recovers && peer->received > 0;
+  return is_awaited ? net_order_send(peer, &frame, NULL, false) : COLL_OK;
 }
 
-static coll_status_t tell_received(net_peer_t *peer) {
+static coll_status_t tell_if_due(net_peer_t *peer) {
   bool is_due =
       peer->received - peer->told >= UNTOLD_FRAMES || peer->untold_bytes >= NET_UNTOLD_BYTES;
-  const net_frame_t frame = {.kind = NET_RECEIVED};
-  return peer->pair->recovers && is_due ? net_order_send(peer, &frame, NULL, false) : COLL_OK;
+  return is_due ? net_order_tell(peer) : COLL_OK;
 }
 
 static void free_ahead(net_early_t *ahead) {
@@ -206,7 +206,7 @@ coll_status_t net_order_accept(net_peer_t *peer, const net_frame_t *frame, wire_
   COLL_TRY(is_posted ? net_fifo_accept_posted(peer, frame)
                      : net_arrival_accept(peer, frame, payload));
   COLL_TRY(accept_ahead(peer));
-  return tell_received(peer);
+  return tell_if_due(peer);
 }
 
 void net_order_free(net_peer_t *peer) {

@@ -61,7 +61,7 @@ static net_peer_t *peer_of(const net_pairs_t *pairs, int rank) {
 static void opened(net_pairs_t *pairs, int rank, bool is_new) {
   net_peer_t *peer = peer_of(pairs, rank);
   net_order_open(peer);
-  if (is_new) net_order_tell(peer);
+  if (is_new) (void)net_order_tell(peer);
   net_abort_tell(peer);
   if (is_new && peer->all->is_leaving && !peer->has_left_by_socket) net_peer_say_leave(peer);
 }

@@ -77,8 +77,9 @@ coll_status_t net_order_send(net_peer_t *peer, const net_frame_t *frame, const v
 /* A rail is connected. Sends what waits for one. */
 void net_order_open(net_peer_t *peer);
 
-/* A rail is connected anew: tells what has arrived, as NET_RECEIVED may have been lost. */
-void net_order_tell(net_peer_t *peer);
+/* Tells the peer what has arrived, if it keeps that; also when a rail is connected anew, as
+ * NET_RECEIVED may have been lost. COLL_ERROR_MEMORY. */
+coll_status_t net_order_tell(net_peer_t *peer);
 
 /* A rail is closed: what was sent by it and is not known to have arrived is to be sent again. */
 void net_order_forget(net_peer_t *peer, int rail);

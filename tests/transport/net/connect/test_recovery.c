@@ -207,6 +207,73 @@ Test(recovery_two_rails, drains_behind_a_reset) {
   for (int i = 0; i < 10; i++) transport_kit_processes(&two, 2, case_drains);
 }
 
+enum { UNTOLD = 80, UNTOLD_BYTES = UNTOLD * KIT_BYTES_MAX };
+
+_Static_assert(UNTOLD_BYTES > NET_UNTOLD_BYTES && UNTOLD <= NET_P2P_MESSAGES,
+               "the sender waits for an acknowledgement, and for nothing else");
+
+/* Until the sockets have accepted all. */
+static int flush_all(transport_t *t, int peer) {
+  net_t *end = net_of(t);
+  uint64_t deadline_ns = kit_deadline_ns();
+  for (bool holds = true; holds;) {
+    KIT_REQUIRE(base_clock_now_ns() < deadline_ns, "a socket does not accept %d bytes",
+                (int)UNTOLD_BYTES);
+    pthread_mutex_lock(&end->lock);
+    end->sockets->ops->flush(end->sockets, -1);
+    holds = net_pair_holds(&end->pairs.pairs[peer], -1);
+    pthread_mutex_unlock(&end->lock);
+    kit_pause();
+  }
+  return 0;
+}
+
+/* Receives all, but takes nothing, by a connection on which no answer passes. */
+static int receive_mutely(transport_t *t, int peer) {
+  net_t *end = net_of(t);
+  uint64_t deadline_ns = kit_deadline_ns();
+  pthread_mutex_lock(&end->lock);
+  shutdown(socket_wire_fd(end->sockets, end->pairs.pairs[peer].rails[0].link), SHUT_WR);
+  pthread_mutex_unlock(&end->lock);
+  for (uint32_t received = 0; received < UNTOLD;) {
+    KIT_REQUIRE(base_clock_now_ns() < deadline_ns, "%u frames have arrived", received);
+    (void)t->ops->peer_state(t, peer);
+    pthread_mutex_lock(&end->lock);
+    received = end->channels.peers[peer].received;
+    pthread_mutex_unlock(&end->lock);
+  }
+  return 0;
+}
+
+/* The acknowledgement of what rank 0 has sent is lost, and rank 1 sends nothing else: rank 0 gets
+ * it by the next connection. */
+static int case_tells_again(const transport_fixture_t *fixture, transport_t **end) {
+  (void)fixture;
+  transport_t *t = *end;
+  uint64_t deadline_ns = kit_deadline_ns();
+  for (uint64_t i = 0; t->rank == 0 && i < UNTOLD; i++) {
+    KIT_TRY(kit_send(t, 1, TRANSPORT_CHANNEL_P2P, i, KIT_BYTES_MAX));
+  }
+  if (t->rank == 0) KIT_TRY(flush_all(t, 1));
+  harness_barrier();
+  if (t->rank == 1) KIT_TRY(receive_mutely(t, 0));
+  harness_barrier();
+  while (t->rank == 0 && !t->ops->drained(t->ops->port(t, 1, TRANSPORT_CHANNEL_P2P))) {
+    KIT_REQUIRE(base_clock_now_ns() < deadline_ns, "what has arrived is not acknowledged");
+    kit_pause();
+  }
+  harness_barrier();
+  for (uint64_t i = 0; t->rank == 1 && i < UNTOLD; i++) {
+    KIT_TRY(kit_expect(t, 0, TRANSPORT_CHANNEL_P2P, i, KIT_BYTES_MAX));
+  }
+  harness_barrier();
+  return 0;
+}
+
+Test(recovery_one_rail, acknowledges_again_by_the_next_connection) {
+  transport_kit_processes(&one, 2, case_tells_again);
+}
+
 /* Rank 0 dies while connections are reset: it is found lost in time, as a process that has ended.
  */
 static int case_dies(const transport_fixture_t *fixture, transport_t **end) {
