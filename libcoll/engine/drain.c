@@ -74,19 +74,15 @@ coll_status_t engine_drain_begin(engine_run_t *run) {
   return COLL_OK;
 }
 
-static bool is_drained(const engine_peer_t *peer) {
-  return peer->route->ops->drained(peer->port);
-}
-
 bool engine_drain_is_over(const engine_run_t *run) {
   size_t i = 0;
-  while (i < run->drain_count && is_drained(&run->drains[i].peer)) i++;
+  while (i < run->drain_count && engine_drain_is_over_for(&run->drains[i].peer)) i++;
   return i == run->drain_count;
 }
 
 void engine_drain_waits_for(const engine_run_t *run, base_ranks_t *ranks) {
   for (size_t i = 0; i < run->drain_count; i++) {
     const engine_peer_t *peer = &run->drains[i].peer;
-    if (!is_drained(peer)) base_ranks_add(ranks, peer->rank);
+    if (!engine_drain_is_over_for(peer)) base_ranks_add(ranks, peer->rank);
   }
 }

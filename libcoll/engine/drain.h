@@ -18,6 +18,11 @@ coll_status_t engine_drain_begin(engine_run_t *run);
 /* After the last pass: whether all that the call has sent by these ports is drained. */
 bool engine_drain_is_over(const engine_run_t *run);
 
+/* The same for one of them. */
+static inline bool engine_drain_is_over_for(const engine_peer_t *peer) {
+  return peer->route->ops->drained(peer->port);
+}
+
 /* Adds the ranks for which it is not over. */
 void engine_drain_waits_for(const engine_run_t *run, base_ranks_t *ranks);
 

@@ -237,6 +237,7 @@ static coll_status_t run_by(run_task_t tasks[], run_batch_t *batch, bool in_back
   for (size_t i = 0; i < batch->call_count; i++) {
     run_task_init(&tasks[i], &batch->calls[i]);
     if (i > 0) run_task_link(&tasks[i - 1], &tasks[i]);
+    tasks[i].is_grouped = i > 0;
   }
   run_wait_t wait = {.in_background = in_background};
   return run_and_close(batch, tasks, &wait);

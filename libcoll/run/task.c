@@ -324,17 +324,48 @@ static bool must_follow(const run_call_t *later, const run_call_t *earlier) {
          comm_traits_of(later->shape).root == comm_traits_of(earlier->shape).root;
 }
 
-bool run_task_may_start(const run_task_t *task) {
-  for (const run_task_t *earlier = task->previous; earlier != NULL; earlier = earlier->previous) {
-    if (must_follow(task->call, earlier->call)) return earlier->state == RUN_TASK_DONE;
+/* The task that this one follows; NULL: none. *is_grouped: of the same batch. */
+static run_task_t *followed_by(const run_task_t *task, bool *is_grouped) {
+  run_task_t *earlier = task->previous;
+  *is_grouped = task->is_grouped;
+  while (earlier != NULL && !must_follow(task->call, earlier->call)) {
+    *is_grouped = *is_grouped && earlier->is_grouped;
+    earlier = earlier->previous;
   }
-  return true;
+  return earlier;
+}
+
+/* Whether the call is a send that waits at its end for what its receiver has (drain.h). */
+static bool is_long_send(const run_call_t *call) {
+  size_t element_bytes = base_dtype_bytes(comm_traits_of(call->shape).dtype);
+  return call->kind == RUN_SEND && call->shape.count > TRANSPORT_P2P_BYTES / element_bytes;
+}
+
+/* A shorter send waits for nobody at its end, and another thread's call not for what this one sends
+ * behind it. */
+bool run_task_may_start(const run_task_t *task) {
+  bool is_grouped;
+  const run_task_t *earlier = followed_by(task, &is_grouped);
+  if (earlier == NULL || earlier->state == RUN_TASK_DONE) return true;
+  return is_grouped && earlier->ran && is_long_send(task->call);
+}
+
+/* The run of a pair is reused while the receiver does not have what it has sent: this task waits
+ * for that in place of the earlier one. */
+static void take_over(run_task_t *task) {
+  bool is_grouped;
+  run_task_t *earlier = followed_by(task, &is_grouped);
+  if (earlier == NULL || earlier->state == RUN_TASK_DONE) return;
+  task->receiver = earlier->receiver;
+  earlier->state = RUN_TASK_DONE;
 }
 
 coll_status_t run_task_start(run_task_t *task) {
   assert(task->state == RUN_TASK_WAITING);
   COLL_TRY(comm_failure(task->call->comm));
-  return task->call->kind == RUN_COLLECTIVE ? start_collective(task) : start_pair(task);
+  if (task->call->kind == RUN_COLLECTIVE) return start_collective(task);
+  take_over(task);
+  return start_pair(task);
 }
 
 BASE_APART static coll_status_t advance_exchange(run_task_t *task, bool *moved) {
@@ -382,8 +413,15 @@ static coll_status_t complete(run_task_t *task) {
   return COLL_OK;
 }
 
+static void note_receiver(run_task_t *task) {
+  bool waits = task->call->kind == RUN_SEND && task->run->drain_count > 0;
+  if (waits) task->receiver = task->run->drains[0].peer;
+}
+
 static bool is_drained(const run_task_t *task) {
-  return !task->call->comm->local->delays || engine_drain_is_over(task->run);
+  if (!task->call->comm->local->delays) return true;
+  if (task->call->kind == RUN_COLLECTIVE) return engine_drain_is_over(task->run);
+  return task->receiver.port == NULL || engine_drain_is_over_for(&task->receiver);
 }
 
 coll_status_t run_task_advance(run_task_t *task, bool *moved) {
@@ -395,6 +433,7 @@ coll_status_t run_task_advance(run_task_t *task, bool *moved) {
     COLL_TRY(engine_run_advance(task->run, &ran, &task->ran));
     *moved = *moved || ran;
     if (!task->ran) return COLL_OK;
+    note_receiver(task);
   }
   if (task->addresses_due) COLL_TRY(take_remaining_addresses(task, moved));
   if (task->addresses_due || !is_drained(task)) return COLL_OK;
@@ -407,8 +446,10 @@ void run_task_waits_for(const run_task_t *task, base_ranks_t *ranks) {
     engine_run_waits_for(task->run, ranks);
   } else if (run_task_is_exchanging(task)) {
     engine_exchange_waits_for(&task->exchange, ranks);
-  } else if (task->state == RUN_TASK_RUNNING) {
+  } else if (task->state == RUN_TASK_RUNNING && task->call->kind == RUN_COLLECTIVE) {
     engine_drain_waits_for(task->run, ranks);
+  } else if (task->state == RUN_TASK_RUNNING && task->receiver.port != NULL) {
+    base_ranks_add(ranks, task->receiver.rank);
   }
 }
 

@@ -31,6 +31,9 @@ typedef struct run_task {
   bool ran;           /* the run is complete */
   bool published;     /* the wait of its communicator is published (watch.h) */
   bool addresses_due; /* the run began before the addresses of all peers were received */
+  bool is_grouped;    /* the previous task belongs to the same batch */
+  engine_peer_t
+      receiver; /* of a send: for whom it waits at its end (drain.h); port NULL: for none */
   comm_cache_entry_t *entry;
   const void *input; /* what is reduced: the send buffer, or scaled operands */
   void *scaled;      /* memory of its own for them, from transport_memory_alloc; or NULL */
@@ -45,6 +48,8 @@ static inline void run_task_init(run_task_t *task, const run_call_t *call) {
   task->addresses_due = false;
   task->ran = false;
   task->published = false;
+  task->is_grouped = false;
+  task->receiver.port = NULL;
   task->entry = NULL;
   task->input = call->send;
   task->scaled = NULL;
@@ -67,8 +72,10 @@ static inline void run_task_resume(run_task_t *task, comm_cache_entry_t *entry) 
   task->run = &entry->run;
 }
 
-/* Whether no earlier task must be complete first: sends (and receives) between the same two ranks
- * are FIFO, and a communicator runs one collective at a time. */
+/* Whether no earlier task must come first: sends (and receives) between the same two ranks are
+ * FIFO, and a communicator runs one collective at a time. Of the sends of a batch to one rank, each
+ * of more than TRANSPORT_P2P_BYTES begins when the one before is sent, and waits for what the
+ * receiver has of both. */
 bool run_task_may_start(const run_task_t *task);
 
 /* Start the task when the lock is held; then advance it until its state is DONE. *moved: it made

@@ -6,6 +6,7 @@
 #include <coll.h>
 #include <criterion/criterion.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -110,6 +111,7 @@ Test(long_messages, of_two_threads) {
 }
 
 enum { AWAY_ELEMENTS = 3000000, LONG_ELEMENTS = 1 << 18, SHORT_ELEMENTS = 1 << 16 }; /* 256 KiB */
+enum { GROUPED = 3 }; /* sends of a group */
 
 /* Rank 0 sends more than its peers' sockets hold, and makes no call before they have it. */
 static int leave_after_sending(party_rank_t *self) {
@@ -161,6 +163,83 @@ static int send_and_look(party_rank_t *self) {
 
 Test(between_hosts, little_of_a_long_send_is_copied) {
   PARTY_RUN(2, 30000, send_and_look, NULL);
+}
+
+/* The receiver makes no call before all sends of the group have begun. */
+static void *await_sends(void *context) {
+  party_rank_t *self = context;
+  const flight_recorder_t *flight = self->comm->local->flight;
+  while (atomic_load_explicit(&flight->recorded, memory_order_relaxed) < GROUPED) sched_yield();
+  harness_barrier();
+  return NULL;
+}
+
+static int send_in_a_group(party_rank_t *self, int32_t *data) {
+  pthread_t watcher;
+  PARTY_REQUIRE(pthread_create(&watcher, NULL, await_sends, self) == 0, "no thread");
+  PARTY_OK(coll_group_start());
+  for (int i = 0; i < GROUPED; i++) {
+    const int32_t *part = &data[i * LONG_ELEMENTS];
+    PARTY_OK(coll_send(part, LONG_ELEMENTS, COLL_INT32, 1, self->comm, NULL));
+  }
+  PARTY_OK(coll_group_end());
+  pthread_join(watcher, NULL);
+  size_t kept = kept_for(self->comm, 1);
+  PARTY_REQUIRE(kept <= TRANSPORT_P2P_BYTES, "%zu bytes were copied", kept);
+  return 0;
+}
+
+static int receive_in_a_group(party_rank_t *self, int32_t *data) {
+  memset(data, 0xff, GROUPED * LONG_ELEMENTS * sizeof *data);
+  harness_barrier();
+  for (int i = 0; i < GROUPED; i++) {
+    PARTY_OK(coll_recv(&data[i * LONG_ELEMENTS], LONG_ELEMENTS, COLL_INT32, 0, self->comm, NULL));
+  }
+  for (int at = 0; at < GROUPED * LONG_ELEMENTS; at++) {
+    PARTY_REQUIRE(data[at] == at, "element %d is %d", at, (int)data[at]);
+  }
+  return 0;
+}
+
+static int group_to_one_rank(party_rank_t *self) {
+  int32_t *data = malloc(GROUPED * LONG_ELEMENTS * sizeof *data);
+  PARTY_REQUIRE(data != NULL, "no memory");
+  for (int at = 0; at < GROUPED * LONG_ELEMENTS; at++) data[at] = at;
+  int failed = self->rank == 0 ? send_in_a_group(self, data) : receive_in_a_group(self, data);
+  free(data);
+  return failed;
+}
+
+/* Each is sent behind the one before, of which the receiver has nothing. */
+Test(between_hosts, sends_of_a_group_wait_together) {
+  PARTY_RUN(2, 30000, group_to_one_rank, NULL);
+}
+
+/* The end of the long send, and all of the short one, are not acknowledged. */
+enum { TAILED_ELEMENTS = 500 << 8, BEHIND_ELEMENTS = 230 << 8 };
+
+/* Rank 1 makes no call between the two receives before rank 0's group has ended. */
+static int send_a_short_one_behind(party_rank_t *self) {
+  int32_t *data = calloc(TAILED_ELEMENTS + BEHIND_ELEMENTS, sizeof *data);
+  int32_t *behind = data + TAILED_ELEMENTS;
+  PARTY_REQUIRE(data != NULL, "no memory");
+  if (self->rank == 0) {
+    PARTY_OK(coll_group_start());
+    PARTY_OK(coll_send(data, TAILED_ELEMENTS, COLL_INT32, 1, self->comm, NULL));
+    PARTY_OK(coll_send(behind, BEHIND_ELEMENTS, COLL_INT32, 1, self->comm, NULL));
+    PARTY_OK(coll_group_end());
+    harness_barrier();
+  } else {
+    PARTY_OK(coll_recv(data, TAILED_ELEMENTS, COLL_INT32, 0, self->comm, NULL));
+    harness_barrier();
+    PARTY_OK(coll_recv(behind, BEHIND_ELEMENTS, COLL_INT32, 0, self->comm, NULL));
+  }
+  free(data);
+  return 0;
+}
+
+Test(between_hosts, a_short_send_behind_a_long_one_waits_for_nobody) {
+  PARTY_RUN(2, 30000, send_a_short_one_behind, NULL);
 }
 
 /* Rank 0's broadcast and send of 256 KiB return while the others make no calls. */
