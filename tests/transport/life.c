@@ -1,10 +1,13 @@
 /* Cases about mapped memory, and peers that leave, die or abort. */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "transport/kit.h"
 #include "transport/kit_steps.h"
+
+#define VERDICT_NS UINT64_C(300000000) /* of transport/net/channel/abort.c */
 
 int transport_case_slots(const transport_fixture_t *fixture, transport_t **end) {
   (void)fixture;
@@ -247,7 +250,8 @@ static void *abort_thread(void *context) {
   return NULL;
 }
 
-/* Two threads of each rank abort at the same time: all ranks get one reason, complete. */
+/* Two threads of each rank abort at the same time: all ranks get one reason, complete. Only where a
+ * rank is held up for as long as others wait for it to decide (abort.c) may there be several. */
 int transport_case_aborts_at_once(const transport_fixture_t *fixture, transport_t **end) {
   enum { THREADS = 2 };
   (void)fixture;
@@ -256,7 +260,9 @@ int transport_case_aborts_at_once(const transport_fixture_t *fixture, transport_
   abort_job_t jobs[THREADS];
   transport_reason_t reason;
   int *reasons = harness_board(), number = 0;
+  _Atomic bool *is_held_up = (_Atomic bool *)&reasons[HARNESS_RANKS_MAX];
   harness_barrier();
+  uint64_t begin_ns = base_clock_now_ns();
   for (int i = 0; i < THREADS; i++) {
     jobs[i] = (abort_job_t){t, THREADS * t->rank + i};
     KIT_REQUIRE(pthread_create(&threads[i], NULL, abort_thread, &jobs[i]) == 0, "no thread");
@@ -268,9 +274,10 @@ int transport_case_aborts_at_once(const transport_fixture_t *fixture, transport_
   KIT_REQUIRE(number < THREADS * t->size, "rank %d got a reason that no rank gave: rank %d, %d, %s",
               t->rank, reason.failed_rank, (int)reason.status, reason.text);
   reasons[t->rank] = number;
+  if (base_clock_now_ns() - begin_ns > VERDICT_NS) atomic_store(is_held_up, true);
   harness_barrier();
-  KIT_REQUIRE(number == reasons[0], "rank %d got reason %d, rank 0 reason %d", t->rank, number,
-              reasons[0]);
+  KIT_REQUIRE(number == reasons[0] || atomic_load(is_held_up),
+              "rank %d got reason %d, rank 0 reason %d", t->rank, number, reasons[0]);
   return 0;
 }
 
