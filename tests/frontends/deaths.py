@@ -19,7 +19,7 @@ def await_end(pid):
             with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
                 if file.read().rsplit(")", 1)[1].split()[0] in "ZX":
                     return
-        except FileNotFoundError:
+        except (FileNotFoundError, ProcessLookupError):  # the latter, if it ends once opened
             return
         time.sleep(0.001)
 
