@@ -368,6 +368,28 @@ int wire_case_lost(const wire_fixture_t *fixture) {
   return fixture->keeps_gone_peers ? 0 : with_ends(fixture, short_ones, lose);
 }
 
+static size_t in_runs(uint64_t number, size_t bytes_max) {
+  const size_t sizes[] = {16384, 16384, 16384, 0, 4096, 4096, 100, 4096, 16384, 1, 4096, 4096};
+  size_t bytes = sizes[number % (sizeof sizes / sizeof sizes[0])];
+  return bytes < bytes_max ? bytes : bytes_max;
+}
+
+/* Payloads of which several in a row have the same length, and others: one at a time, or many at
+ * once. */
+static int send_runs(wire_pair_t *pair) {
+  enum { FRAMES = 1200, BURST_MAX = 17 };
+  wire_end_t *from = &pair->ends[0], *to = &pair->ends[1];
+  for (uint64_t sent = 0, burst = 1; sent < FRAMES; burst = burst % BURST_MAX + 1) {
+    for (uint64_t i = 0; i < burst; i++, sent++) KIT_TRY(ends_send(from));
+    KIT_TRY(ends_await(to, sent));
+  }
+  return 0;
+}
+
+int wire_case_runs(const wire_fixture_t *fixture) {
+  return with_ends(fixture, in_runs, send_runs);
+}
+
 /* ---- wires that are given connections -------------------------------------------------------*/
 
 /* The sockets hold the first two, and not all of the third one. */

@@ -32,6 +32,7 @@ typedef int (*wire_case_t)(const wire_fixture_t *fixture);
 int wire_case_connects(const wire_fixture_t *fixture); /* also if one end begins alone */
 int wire_case_sizes(const wire_fixture_t *fixture);    /* payloads from none to the longest */
 int wire_case_order(const wire_fixture_t *fixture);    /* both ways at the same time */
+int wire_case_runs(const wire_fixture_t *fixture);     /* of equal lengths */
 int wire_case_links(const wire_fixture_t *fixture);    /* two of one end */
 int wire_case_full(const wire_fixture_t *fixture);     /* a peer that receives nothing yet */
 int wire_case_holds(const wire_fixture_t *fixture);    /* the same, from when the sender may stop */
@@ -57,6 +58,7 @@ void wire_kit_run(const wire_fixture_t *fixture, wire_case_t body);
   WIRE_KIT_CASE(suite, fixture, connects)       \
   WIRE_KIT_CASE(suite, fixture, sizes)          \
   WIRE_KIT_CASE(suite, fixture, order)          \
+  WIRE_KIT_CASE(suite, fixture, runs)           \
   WIRE_KIT_CASE(suite, fixture, links)          \
   WIRE_KIT_CASE(suite, fixture, full)           \
   WIRE_KIT_CASE(suite, fixture, holds)          \

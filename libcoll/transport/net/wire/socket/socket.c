@@ -1,5 +1,5 @@
 /* Output goes to the socket at once, as far as it is accepted, and the rest is stored. Payloads
- * arrive in the memory of their messages; only the first bytes of a burst are copied there. */
+ * arrive in the memory of their messages, or at their places, with few of their bytes copied. */
 #include "transport/net/wire/socket/socket.h"
 
 #include <errno.h>
@@ -17,6 +17,9 @@
 
 #define PARTS_MAX 16 /* of one sendmsg */
 #define INPUT_BYTES 8192
+/* Of a payload for which there is a spare. Shorter ones are copied sooner than placed. */
+#define SPARE_BYTES_MIN 2048
+#define SPARE_BYTES_MAX 65536
 
 typedef struct socket_wire socket_wire_t;
 
@@ -39,6 +42,10 @@ typedef struct socket_link {
   wire_message_t *payload; /* whose memory that is; NULL: the owner's place */
   size_t payload_bytes;    /* that have arrived */
   bool has_placed;         /* progress has brought a payload to a place of the owner */
+
+  /* A payload that is as long as the one before it is likely to be followed by another such one. */
+  size_t last_bytes, usual_bytes; /* usual_bytes: of such payloads; 0: there were no two */
+  wire_message_t *spare;          /* where the next one arrives together with its frame, or NULL */
 } socket_link_t;
 
 struct socket_wire {
@@ -230,7 +237,16 @@ static char *place_of(const socket_link_t *link) {
  */
 static coll_status_t choose_place(socket_link_t *link) {
   link->place = place_of(link);
-  return link->place != NULL ? COLL_OK : create_payload(link);
+  if (link->place != NULL) return COLL_OK;
+  size_t bytes = link->frame.bytes;
+  bool recurs = bytes == link->last_bytes && bytes >= SPARE_BYTES_MIN && bytes <= SPARE_BYTES_MAX;
+  link->usual_bytes = recurs ? bytes : 0;
+  link->last_bytes = bytes;
+  if (link->spare == NULL || link->spare->bytes != bytes) return create_payload(link);
+  link->payload = link->spare;
+  link->place = link->payload->data;
+  link->spare = NULL;
+  return COLL_OK;
 }
 
 static coll_status_t socket_leave_place(wire_t *wire, int index, const char *place) {
@@ -255,10 +271,11 @@ static coll_status_t accept_frame(socket_link_t *link) {
   return owner_of(link)->arrived(&link->wire->base, index_of(link), frame, payload, is_placed);
 }
 
-static size_t copy_some(void *to, size_t have, size_t want, const char *from, size_t bytes) {
-  size_t copied = bytes < want - have ? bytes : want - have;
-  memcpy((char *)to + have, from, copied);
-  return copied;
+/* What has arrived where it belongs stays there. */
+static size_t move_some(void *to, size_t have, size_t want, const char *from, size_t bytes) {
+  size_t moved = bytes < want - have ? bytes : want - have;
+  if ((char *)to + have != from) memmove((char *)to + have, from, moved);
+  return moved;
 }
 
 /* Takes the next part of a frame out of what has arrived. */
@@ -266,11 +283,11 @@ static coll_status_t parse_part(socket_link_t *link, const char *data, size_t by
                                 size_t *parsed) {
   if (link->frame_bytes == sizeof link->frame) {
     if (link->place == NULL) COLL_TRY(choose_place(link));
-    *parsed = copy_some(link->place, link->payload_bytes, link->frame.bytes, data, bytes);
+    *parsed = move_some(link->place, link->payload_bytes, link->frame.bytes, data, bytes);
     link->payload_bytes += *parsed;
     return accept_frame(link);
   }
-  *parsed = copy_some(&link->frame, link->frame_bytes, sizeof link->frame, data, bytes);
+  *parsed = move_some(&link->frame, link->frame_bytes, sizeof link->frame, data, bytes);
   link->frame_bytes += *parsed;
   if (link->frame_bytes < sizeof link->frame) return COLL_OK;
   if (!owner_of(link)->is_frame(&link->wire->base, index_of(link), &link->frame)) {
@@ -280,49 +297,69 @@ static coll_status_t parse_part(socket_link_t *link, const char *data, size_t by
   return accept_frame(link);
 }
 
-/* Bytes have arrived, the first `direct` of which in the payload. What follows a frame that ends
- * the connection, as notes can, is dropped. */
-static coll_status_t parse(socket_link_t *link, size_t direct, size_t bytes) {
-  const char *input = link->wire->input;
-  if (direct > 0) {
-    link->payload_bytes += direct;
-    COLL_TRY(accept_frame(link));
-  }
-  for (size_t at = 0, parsed; at < bytes - direct && link->fd >= 0; at += parsed) {
-    COLL_TRY(parse_part(link, input + at, bytes - direct - at, &parsed));
+/* So many bytes have arrived in the parts. What follows a frame that ends the connection, as notes
+ * can, is dropped. */
+static coll_status_t parse(socket_link_t *link, const struct iovec *parts, size_t bytes) {
+  for (const struct iovec *part = parts; bytes > 0; part++) {
+    size_t here = bytes < part->iov_len ? bytes : part->iov_len;
+    for (size_t at = 0, parsed; at < here && link->fd >= 0; at += parsed) {
+      COLL_TRY(parse_part(link, (char *)part->iov_base + at, here - at, &parsed));
+    }
+    bytes -= here;
   }
   return COLL_OK;
 }
 
-/* Behind a payload, and where a long message is expected, only a header is read, whose payload then
- * arrives at its place. */
-static size_t input_bytes_of(const socket_link_t *link, size_t rest) {
-  if (rest > 0) return sizeof link->frame;
-  bool is_long = owner_of(link)->expects_long(&link->wire->base, index_of(link));
-  return is_long ? sizeof link->frame - link->frame_bytes : INPUT_BYTES;
+/* There is a spare of the usual length, if it is to be had. */
+static bool has_spare(socket_link_t *link) {
+  if (link->spare != NULL && link->spare->bytes != link->usual_bytes) {
+    wire_message_release(link->spare);
+    link->spare = NULL;
+  }
+  if (link->spare != NULL || link->usual_bytes == 0) return link->spare != NULL;
+  wire_t *wire = &link->wire->base;
+  return owner_of(link)->message(wire, link->usual_bytes, &link->spare) == COLL_OK;
+}
+
+/* Where to store what arrives next. Behind a payload, and where a long message is expected, only a
+ * header is read, whose payload then arrives at its place. What arrives in the spare and turns out
+ * to be something else is moved. Returns the number of parts. */
+static int choose_parts(socket_link_t *link, struct iovec parts[3]) {
+  char *input = link->wire->input;
+  size_t head = sizeof link->frame - link->frame_bytes;
+  if (head == 0) {
+    size_t rest = link->frame.bytes - link->payload_bytes;
+    parts[0] = (struct iovec){link->place + link->payload_bytes, rest};
+    parts[1] = (struct iovec){input, sizeof link->frame};
+    return 2;
+  }
+  parts[0] = (struct iovec){input, head};
+  if (owner_of(link)->expects_long(&link->wire->base, index_of(link))) return 1;
+  parts[0].iov_len = INPUT_BYTES;
+  if (!has_spare(link)) return 1;
+  parts[0].iov_len = head;
+  parts[1] = (struct iovec){link->spare->data, link->spare->bytes};
+  parts[2] = (struct iovec){input + head, sizeof link->frame};
+  return 3;
 }
 
 /* Reads once. *drained: nothing more has arrived. */
 static coll_status_t receive_some(socket_link_t *link, bool *drained) {
+  struct iovec parts[3];
+  size_t room = 0;
   bool has_frame = link->frame_bytes == sizeof link->frame;
-  size_t rest = has_frame ? link->frame.bytes - link->payload_bytes : 0;
-  size_t input_bytes = input_bytes_of(link, rest);
   if (has_frame && link->place == NULL) COLL_TRY(choose_place(link));
-  struct iovec parts[2] = {{.iov_base = link->wire->input, .iov_len = input_bytes}};
-  if (rest > 0) {
-    parts[1] = parts[0];
-    parts[0] = (struct iovec){link->place + link->payload_bytes, rest};
-  }
-  ssize_t got = readv(link->fd, parts, rest > 0 ? 2 : 1);
-  *drained = got != (ssize_t)(rest + input_bytes);
+  int count = choose_parts(link, parts);
+  for (int i = 0; i < count; i++) room += parts[i].iov_len;
+  ssize_t got = readv(link->fd, parts, count);
+  *drained = got != (ssize_t)room;
   if (got < 0 && errno == EINTR) *drained = false;
   if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return COLL_OK;
   if (got <= 0) { /* a socket tells its error once, and then is at its end */
     owner_of(link)->lost(&link->wire->base, index_of(link), got < 0 ? errno : link->send_error);
     return COLL_OK;
   }
-  size_t direct = (size_t)got < rest ? (size_t)got : rest;
-  return parse(link, direct, (size_t)got);
+  return parse(link, parts, (size_t)got);
 }
 
 static coll_status_t socket_progress(wire_t *wire, int index) {
@@ -394,7 +431,8 @@ static void socket_disconnect(wire_t *wire, int index) {
   link->fd = -1;
   link->is_mute = false;
   wire_message_release(link->payload);
-  link->payload = NULL;
+  wire_message_release(link->spare);
+  link->payload = link->spare = NULL;
   link->place = NULL;
   link->frame_bytes = link->payload_bytes = 0;
 }

@@ -1,0 +1,166 @@
+/*
+ * What warm calls between hosts cost beside their transfer: no allocation, and one successful
+ * system call for a message at either end. The functions defined here replace those of the C
+ * library at link time, and count.
+ */
+#include <criterion/criterion.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "base/status.h"
+#include "harness/party.h"
+
+enum { TIMEOUT_MS = 200000, ROUNDS = 20, LONGEST = 1 << 20 };
+
+/* Of the thread that makes calls. */
+static _Thread_local bool is_counting;
+static _Thread_local uint64_t allocations, sends, receives;
+
+void *__real_malloc(size_t bytes);
+void *__wrap_malloc(size_t bytes);
+void *__real_calloc(size_t count, size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes);
+void *__real_realloc(void *memory, size_t bytes);
+void *__wrap_realloc(void *memory, size_t bytes);
+void *__real_aligned_alloc(size_t alignment, size_t bytes);
+void *__wrap_aligned_alloc(size_t alignment, size_t bytes);
+ssize_t __real_sendmsg(int socket, const struct msghdr *message, int flags);
+ssize_t __wrap_sendmsg(int socket, const struct msghdr *message, int flags);
+ssize_t __real_readv(int file, const struct iovec *pieces, int count);
+ssize_t __wrap_readv(int file, const struct iovec *pieces, int count);
+
+void *__wrap_malloc(size_t bytes) {
+  allocations += is_counting;
+  return __real_malloc(bytes);
+}
+
+void *__wrap_calloc(size_t count, size_t bytes) {
+  allocations += is_counting;
+  return __real_calloc(count, bytes);
+}
+
+void *__wrap_realloc(void *memory, size_t bytes) {
+  allocations += is_counting;
+  return __real_realloc(memory, bytes);
+}
+
+void *__wrap_aligned_alloc(size_t alignment, size_t bytes) {
+  allocations += is_counting;
+  return __real_aligned_alloc(alignment, bytes);
+}
+
+ssize_t __wrap_sendmsg(int socket, const struct msghdr *message, int flags) {
+  ssize_t sent = __real_sendmsg(socket, message, flags);
+  sends += is_counting && sent > 0;
+  return sent;
+}
+
+ssize_t __wrap_readv(int file, const struct iovec *pieces, int count) {
+  ssize_t received = __real_readv(file, pieces, count);
+  receives += is_counting && received > 0;
+  return received;
+}
+
+typedef coll_status_t (*call_t)(party_rank_t *self, const char *in, char *out, size_t bytes);
+
+static coll_status_t exchange(party_rank_t *self, const char *in, char *out, size_t bytes) {
+  COLL_TRY(coll_group_start());
+  COLL_TRY(coll_send(in, bytes, COLL_INT8, 1 - self->rank, self->comm, NULL));
+  COLL_TRY(coll_recv(out, bytes, COLL_INT8, 1 - self->rank, self->comm, NULL));
+  return coll_group_end();
+}
+
+static coll_status_t allreduce(party_rank_t *self, const char *in, char *out, size_t bytes) {
+  return coll_allreduce(in, out, bytes / 4, COLL_INT32, COLL_SUM, self->comm, NULL);
+}
+
+static coll_status_t broadcast(party_rank_t *self, const char *in, char *out, size_t bytes) {
+  return coll_broadcast(in, out, bytes, COLL_INT8, 0, self->comm, NULL);
+}
+
+static const struct {
+  const char *name;
+  call_t make;
+} kinds[] = {{"exchange", exchange}, {"allreduce", allreduce}, {"broadcast", broadcast}};
+
+enum { KINDS = sizeof kinds / sizeof kinds[0] };
+
+/* Counts what this rank does in so many calls. */
+static int count(party_rank_t *self, call_t make, size_t bytes, int times) {
+  static char in[LONGEST], out[LONGEST];
+  coll_status_t status = COLL_OK;
+  PARTY_OK(coll_barrier(self->comm, NULL));
+  allocations = sends = receives = 0;
+  is_counting = true;
+  for (int i = 0; i < times && status == COLL_OK; i++) status = make(self, in, out, bytes);
+  is_counting = false;
+  PARTY_OK(status);
+  return 0;
+}
+
+/* The most that a rank has counted. */
+static int agree(party_rank_t *self, uint64_t mine, uint64_t *most) {
+  PARTY_OK(coll_allreduce(&mine, most, 1, COLL_UINT64, COLL_MAX, self->comm, NULL));
+  return 0;
+}
+
+/* The memory of messages (blocks.c) grows to what was ever in use at once, which the kernel's
+ * schedule decides: so many calls in a row allocate nothing, soon. */
+static int check_allocations(party_rank_t *self, size_t kind, size_t bytes, int times) {
+  uint64_t most = 1;
+  for (int round = 0; round < ROUNDS && most > 0; round++) {
+    PARTY_TRY(count(self, kinds[kind].make, bytes, times));
+    PARTY_TRY(agree(self, allocations, &most));
+  }
+  PARTY_REQUIRE(most == 0,
+                "%d times %d calls of %s with %zu bytes have allocated, in the end %d times",
+                ROUNDS, times, kinds[kind].name, bytes, (int)most);
+  return 0;
+}
+
+static int make_warm_calls(party_rank_t *self) {
+  for (size_t kind = 0; kind < KINDS; kind++) {
+    PARTY_TRY(check_allocations(self, kind, 4, harness_full() ? 10000 : 2000));
+    PARTY_TRY(check_allocations(self, kind, 1024, harness_full() ? 10000 : 2000));
+    PARTY_TRY(check_allocations(self, kind, LONGEST, harness_full() ? 10000 : 200));
+  }
+  return 0;
+}
+
+/* Each rank sends and receives a message per call, beside what acknowledges several. Of a message
+ * that the other rank is still sending, a part may have come: soon, in so many calls in a row
+ * hardly any has. */
+static int check_system_calls(party_rank_t *self, size_t bytes) {
+  enum { TIMES = 500, MOST = TIMES + TIMES / 4 };
+  uint64_t most = MOST + 1;
+  for (int round = 0; round < ROUNDS && most > MOST; round++) {
+    PARTY_TRY(count(self, exchange, bytes, TIMES));
+    PARTY_REQUIRE(sends >= TIMES && sends <= MOST && receives > 0,
+                  "%d sendmsg and %d readv for %d messages of %zu bytes", (int)sends, (int)receives,
+                  TIMES, bytes);
+    PARTY_TRY(agree(self, receives, &most));
+  }
+  PARTY_REQUIRE(most <= MOST, "%d readv for %d messages of %zu bytes", (int)most, TIMES, bytes);
+  return 0;
+}
+
+static int count_system_calls(party_rank_t *self) {
+  static const size_t sizes[] = {4, 1024, 4096, 16384, 32768};
+  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    PARTY_TRY(check_system_calls(self, sizes[i]));
+  }
+  return 0;
+}
+
+static int count_all(party_rank_t *self) {
+  PARTY_TRY(make_warm_calls(self));
+  return count_system_calls(self);
+}
+
+/* One case: two at the same time would wait for each other's time slices in each call. */
+Test(network_calls, allocate_nothing_and_make_one_system_call_per_message) {
+  harness_result_t result;
+  setenv("COLL_TRANSPORTS", "tcp", 1);
+  cr_assert(party_processes(2, TIMEOUT_MS, count_all, NULL, &result), "%s", result.text);
+}
