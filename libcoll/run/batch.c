@@ -14,6 +14,8 @@
 #include "run/task.h"
 #include "run/wait.h"
 
+#define SWEEPS_PER_END 16 /* in which something moves */
+
 static void free_calls(const run_call_t *calls, size_t count) {
   for (size_t i = 0; i < count; i++) run_call_free(&calls[i]);
 }
@@ -137,24 +139,39 @@ static coll_status_t advance_others(run_task_t *last, const comm_ticket_t *ticke
   return run_combine_advance(last, wait, moved);
 }
 
-static coll_status_t advance_all(run_task_t tasks[], size_t count, const comm_ticket_t tickets[],
-                                 size_t ticket_count, bool *moved, size_t *done) {
-  *done = 0;
+static coll_status_t advance_ends(run_task_t tasks[], size_t count, bool *moved, size_t *done) {
   for (size_t i = 0; i < count; i++) {
-    run_task_t *task = &tasks[i];
-    if (task->state == RUN_TASK_WAITING && !may_start(task, tickets, ticket_count)) continue;
-    if (task->state != RUN_TASK_DONE) COLL_TRY(advance_one(task, moved));
-    if (task->state == RUN_TASK_DONE) ++*done;
+    if (!run_task_is_ending(&tasks[i])) continue;
+    COLL_TRY(advance_one(&tasks[i], moved));
+    if (tasks[i].state == RUN_TASK_DONE) ++*done;
   }
   return COLL_OK;
 }
 
+/* What the ends of sends receive is copied if the receive that it is for is not posted yet: so they
+ * come last, while nothing else moves, or are due, as they also send what is stored. */
+static coll_status_t advance_all(run_task_t tasks[], size_t count, const comm_ticket_t tickets[],
+                                 size_t ticket_count, bool ends_are_due, bool *moved,
+                                 size_t *done) {
+  *done = 0;
+  for (size_t i = 0; i < count; i++) {
+    run_task_t *task = &tasks[i];
+    if (task->state == RUN_TASK_WAITING && !may_start(task, tickets, ticket_count)) continue;
+    if (task->state != RUN_TASK_DONE && !run_task_is_ending(task)) {
+      COLL_TRY(advance_one(task, moved));
+    }
+    if (task->state == RUN_TASK_DONE) ++*done;
+  }
+  return *moved && !ends_are_due ? COLL_OK : advance_ends(tasks, count, moved, done);
+}
+
 static coll_status_t run_tasks(run_task_t tasks[], size_t count, comm_ticket_t tickets[],
                                size_t ticket_count, run_wait_t *wait) {
-  for (;;) {
+  for (unsigned sweep = 1;; sweep++) {
     bool moved = false;
     size_t done;
-    COLL_TRY(advance_all(tasks, count, tickets, ticket_count, &moved, &done));
+    COLL_TRY(advance_all(tasks, count, tickets, ticket_count, sweep % SWEEPS_PER_END == 0, &moved,
+                         &done));
     if (moved) {
       run_wait_reset(wait);
       release_complete(tasks, count, tickets, ticket_count);

@@ -434,6 +434,7 @@ coll_status_t run_task_advance(run_task_t *task, bool *moved) {
     *moved = *moved || ran;
     if (!task->ran) return COLL_OK;
     note_receiver(task);
+    if (run_task_is_ending(task)) return COLL_OK;
   }
   if (task->addresses_due) COLL_TRY(take_remaining_addresses(task, moved));
   if (task->addresses_due || !is_drained(task)) return COLL_OK;

@@ -83,6 +83,12 @@ bool run_task_may_start(const run_task_t *task);
 coll_status_t run_task_start(run_task_t *task);
 coll_status_t run_task_advance(run_task_t *task, bool *moved);
 
+/* Whether it is a send that waits at its end for what its receiver has (drain.h): for that
+ * run_task_advance first looks in the call after the one that has sent all. */
+static inline bool run_task_is_ending(const run_task_t *task) {
+  return task->state == RUN_TASK_RUNNING && task->ran && task->receiver.port != NULL;
+}
+
 /* Whether it waits for the addresses of peers. */
 static inline bool run_task_is_exchanging(const run_task_t *task) {
   return task->state == RUN_TASK_EXCHANGING || (task->ran && task->addresses_due);
