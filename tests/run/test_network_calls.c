@@ -9,6 +9,7 @@
 #include <sys/uio.h>
 
 #include "base/status.h"
+#include "engine/message.h"
 #include "harness/party.h"
 
 enum { TIMEOUT_MS = 200000, ROUNDS = 20, LONGEST = 1 << 20 };
@@ -136,17 +137,17 @@ static int check_system_calls(party_rank_t *self, size_t bytes) {
   uint64_t most = MOST + 1;
   for (int round = 0; round < ROUNDS && most > MOST; round++) {
     PARTY_TRY(count(self, exchange, bytes, TIMES));
-    PARTY_REQUIRE(sends >= TIMES && sends <= MOST && receives > 0,
-                  "%d sendmsg and %d readv for %d messages of %zu bytes", (int)sends, (int)receives,
-                  TIMES, bytes);
-    PARTY_TRY(agree(self, receives, &most));
+    PARTY_REQUIRE(sends >= TIMES && receives > 0, "these are not the functions that messages take");
+    PARTY_TRY(agree(self, sends > receives ? sends : receives, &most));
   }
-  PARTY_REQUIRE(most <= MOST, "%d readv for %d messages of %zu bytes", (int)most, TIMES, bytes);
+  PARTY_REQUIRE(most <= MOST, "%d sendmsg or readv for %d messages of %zu bytes", (int)most, TIMES,
+                bytes);
   return 0;
 }
 
 static int count_system_calls(party_rank_t *self) {
-  static const size_t sizes[] = {4, 1024, 4096, 16384, 32768};
+  /* longer ones arrive in the memory of the caller, behind a head that shows whose they are */
+  static const size_t sizes[] = {4, 1024, 4096, 16384, ENGINE_DIRECT_BYTES_MIN - 1};
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
     PARTY_TRY(check_system_calls(self, sizes[i]));
   }

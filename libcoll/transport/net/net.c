@@ -43,7 +43,7 @@ static transport_port_t *net_port(transport_t *t, int peer, int channel) {
 static int net_used_channel(transport_t *t, int peer, int channel) {
   net_t *end = lock(t);
   net_fifo_t *const *fifos = end->channels.peers[peer].fifos;
-  (void)net_route_receive(&end->channels.peers[peer]);
+  (void)net_route_receive_all(&end->channels.peers[peer]);
   while (channel < TRANSPORT_CHANNELS_MAX && (fifos[channel] == NULL || !fifos[channel]->used)) {
     channel++;
   }
@@ -143,6 +143,7 @@ static bool net_pending_in(transport_port_t *port, flight_call_t *call) {
   wire_message_t *message = NULL;
   net_fifo_t *fifo = net_fifo_of(port);
   net_t *end = lock(port->transport);
+  (void)net_route_receive_all(fifo->peer);
   /* both receive: of a message and the signal behind it, the message is not missed */
   if (net_fifo_signaled(fifo, &signal) == COLL_OK) (void)net_fifo_oldest(fifo, &message);
   bool pending = message != NULL || signal != NULL;
@@ -154,7 +155,7 @@ static bool net_pending_in(transport_port_t *port, flight_call_t *call) {
 static bool net_pending_out(transport_port_t *port, flight_call_t *call) {
   net_fifo_t *fifo = net_fifo_of(port);
   net_t *end = lock(port->transport);
-  (void)net_route_receive(fifo->peer);
+  (void)net_route_receive_all(fifo->peer);
   const net_pair_t *pair = fifo->peer->pair;
   bool has_left = pair->state == TRANSPORT_PEER_LEFT ||
                   (pair->state == TRANSPORT_PEER_LOST && pair->loss == NET_LOSS_REFUSED);
@@ -178,8 +179,8 @@ static void handle(net_t *end, const struct epoll_event *event) {
   (void)end->sockets->ops->progress(end->sockets, link);
 }
 
-/* Receives from all peers. Waits for something to arrive for at most timeout_ns. The lock is held
- * but while it waits. */
+/* Receives from all peers, no further than to the end of a long payload of each. Waits for
+ * something to arrive for at most timeout_ns. The lock is held but while it waits. */
 static void receive_all(net_t *end, uint64_t timeout_ns) {
   struct epoll_event events[EVENTS_AT_ONCE];
   if (timeout_ns > 0) pthread_mutex_unlock(&end->lock);
@@ -273,7 +274,11 @@ static void net_abort(transport_t *t, const transport_reason_t *reason) {
 static bool net_aborted(transport_t *t, transport_reason_t *reason) {
   net_t *end = lock(t);
   const net_channels_t *channels = &end->channels;
-  if (!channels->proposed && !channels->decided) receive_all(end, 0);
+  for (bool more = true; more && !channels->proposed && !channels->decided;) {
+    uint64_t before = channels->arrivals;
+    receive_all(end, 0);
+    more = channels->arrivals != before;
+  }
   bool aborted = channels->proposed || channels->decided;
   while (aborted && !channels->decided) receive_all(end, VERDICT_POLL_NS);
   if (aborted) *reason = channels->reason;

@@ -168,11 +168,11 @@ void net_outgoing_return_lent(net_channels_t *channels);
 
 /* ---- receiving (route.c) --------------------------------------------------------------------*/
 
-/* Receives what has arrived from a peer on the way that its messages take. COLL_ERROR_MEMORY, or a
- * failure of the wire. */
+/* Receives from a peer on the way that its messages take: by sockets, no further than to the end of
+ * a long payload. COLL_ERROR_MEMORY, or a failure of the wire. */
 coll_status_t net_route_receive(net_peer_t *peer);
 
-/* Receives what has arrived on both ways. */
+/* Receives all that has arrived on both ways. */
 coll_status_t net_route_receive_all(net_peer_t *peer);
 
 /* Sends what was stored, as far as possible, and receives. As drained of transport/ops.h. */

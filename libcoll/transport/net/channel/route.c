@@ -76,8 +76,7 @@ static coll_status_t progress(wire_t *wire, int rank) {
   return wire != NULL ? wire->ops->progress(wire, rank) : COLL_OK;
 }
 
-/* Sends what was stored for any peer, and receives what has arrived by any rail: all, or until a
- * post is done. */
+/* Sends what was stored for any peer, and receives by all rails, or until a post is done. */
 static coll_status_t receive_by_sockets(net_peer_t *peer) {
   wire_t *sockets = peer->all->sockets;
   const net_pair_t *pair = peer->pair;
@@ -90,7 +89,8 @@ static coll_status_t receive_by_sockets(net_peer_t *peer) {
   return status;
 }
 
-coll_status_t net_route_receive_all(net_peer_t *peer) {
+/* One turn of every way. */
+static coll_status_t receive_some(net_peer_t *peer) {
   COLL_TRY(receive_by_sockets(peer));
   COLL_TRY(progress(peer->all->wire, peer->rank));
   if (peer->record_due && !net_route_is_stored(peer)) net_record_publish(peer);
@@ -98,8 +98,18 @@ coll_status_t net_route_receive_all(net_peer_t *peer) {
 }
 
 coll_status_t net_route_receive(net_peer_t *peer) {
-  if (!peer->comes_by_wire || !net_pair_is_open(peer->pair)) return net_route_receive_all(peer);
+  if (!peer->comes_by_wire || !net_pair_is_open(peer->pair)) return receive_some(peer);
   return progress(peer->all->wire, peer->rank);
+}
+
+/* Credits limit what can arrive while nothing is taken. */
+coll_status_t net_route_receive_all(net_peer_t *peer) {
+  uint64_t before;
+  do {
+    before = peer->all->arrivals;
+    COLL_TRY(receive_some(peer));
+  } while (peer->all->arrivals != before);
+  return COLL_OK;
 }
 
 static bool is_drained(const net_peer_t *peer, int channel) {
@@ -115,7 +125,7 @@ bool net_route_drain(net_peer_t *peer, int channel) {
   wire_t *sockets = peer->all->sockets;
   sockets->ops->flush(sockets, -1);
   if (is_drained(peer, channel)) return true;
-  if (net_route_receive_all(peer) != COLL_OK) net_pair_give_up(peer->pair);
+  if (receive_some(peer) != COLL_OK) net_pair_give_up(peer->pair);
   return is_drained(peer, channel);
 }
 

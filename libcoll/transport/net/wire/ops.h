@@ -109,9 +109,10 @@ typedef struct wire_ops {
                         bool is_lent);
 
   /* Passes on what has arrived by the link (-1: by any, of wires that connect by notes), and where
-   * links share what they receive by, by any; of
-   * wires with `leave_place` only until a payload is placed. Sends what was stored, of wires
-   * without `flush`. Never blocks. Statuses: a failure of this rank, not of the link. */
+   * links share what they receive by, by any; of wires with `leave_place` only until a payload is
+   * placed or a long one has arrived, so that the owner may have a place for the next one. Sends
+   * what was stored, of wires without `flush`. Never blocks. Statuses: a failure of this rank, not
+   * of the link. */
   coll_status_t (*progress)(wire_t *wire, int link);
 
   /* From now on the descriptor becomes readable when flush or progress has something to do. False:

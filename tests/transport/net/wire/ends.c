@@ -337,3 +337,16 @@ void ends_close(wire_pair_t *pair) {
   free(pair->payload);
   free(pair->place);
 }
+
+bool ends_is_unsent(const wire_end_t *end) {
+  return end->wire->ops->is_unsent(end->wire, end->link);
+}
+
+int ends_run(const wire_fixture_t *fixture, ends_bytes_t bytes_of,
+             int (*steps)(wire_pair_t *pair)) {
+  wire_pair_t pair;
+  int failed = ends_open(&pair, fixture, bytes_of, true);
+  if (!failed) failed = steps(&pair);
+  ends_close(&pair);
+  return failed;
+}

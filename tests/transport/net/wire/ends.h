@@ -50,12 +50,18 @@ int ends_open(wire_pair_t *pair, const wire_fixture_t *fixture, ends_bytes_t byt
 int ends_add(wire_pair_t *pair, const wire_pair_t *to);
 void ends_close(wire_pair_t *pair);
 
+/* Runs steps between ends that are connected, and closes them. */
+int ends_run(const wire_fixture_t *fixture, ends_bytes_t bytes_of, int (*steps)(wire_pair_t *pair));
+
 /* One turn of an end: passes its notes on, sends and receives. */
 int ends_serve(wire_end_t *end);
 int ends_serve_both(wire_pair_t *pair);
 
 /* Sends the next frame, by every slot that sends, and with payloads that are lent or not. */
 int ends_send(wire_end_t *end);
+
+/* Whether something that the end has sent has not reached the other's host. */
+bool ends_is_unsent(const wire_end_t *end);
 
 /* Serves both ends until an end has so many frames. Each has a time limit of its own. */
 int ends_await(wire_end_t *end, uint64_t count);

@@ -44,6 +44,7 @@ int wire_case_closes(const wire_fixture_t *fixture);       /* while something is
 int wire_case_lost(const wire_fixture_t *fixture);         /* a peer that is gone */
 int wire_case_places(const wire_fixture_t *fixture);       /* of payloads, and their end */
 int wire_case_places_one(const wire_fixture_t *fixture);   /* payload in a turn */
+int wire_case_pauses(const wire_fixture_t *fixture);       /* behind each long payload */
 int wire_case_refuses(const wire_fixture_t *fixture);      /* what the peer may not send */
 int wire_case_fetches(const wire_fixture_t *fixture);      /* also one that is stopped */
 
@@ -70,6 +71,7 @@ void wire_kit_run(const wire_fixture_t *fixture, wire_case_t body);
   WIRE_KIT_CASE(suite, fixture, lost)           \
   WIRE_KIT_CASE(suite, fixture, places)         \
   WIRE_KIT_CASE(suite, fixture, places_one)     \
+  WIRE_KIT_CASE(suite, fixture, pauses)         \
   WIRE_KIT_CASE(suite, fixture, refuses)        \
   WIRE_KIT_CASE(suite, fixture, fetches)
 

@@ -279,6 +279,7 @@ Test(wire_kit, detects_every_fault) {
       {&faulty_sockets, wire_case_places, FAULT_GOES_ON,
        "goes on after a payload that has a place"},
       {&faulty_sockets, wire_case_places_one, FAULT_GOES_ON, "brings two payloads to their places"},
+      {&faulty_sockets, wire_case_pauses, FAULT_GOES_ON, "brings two long payloads in one turn"},
       {&faulty_sockets, wire_case_refuses, FAULT_SENDS_NOTHING_BAD,
        "accepts what the peer may not send"},
       {&faulty_packets, wire_case_refuses, FAULT_KEEPS_A_LINK, goes_on},

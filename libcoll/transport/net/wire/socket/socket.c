@@ -20,6 +20,7 @@
 /* Of a payload for which there is a spare. Shorter ones are copied sooner than placed. */
 #define SPARE_BYTES_MIN 2048
 #define SPARE_BYTES_MAX 65536
+#define SPARES_MAX 32 /* of a wire, whose links may be thousands */
 
 typedef struct socket_wire socket_wire_t;
 
@@ -41,7 +42,7 @@ typedef struct socket_link {
   char *place;             /* of its payload; NULL: not chosen yet, or it has none */
   wire_message_t *payload; /* whose memory that is; NULL: the owner's place */
   size_t payload_bytes;    /* that have arrived */
-  bool has_placed;         /* progress has brought a payload to a place of the owner */
+  bool pauses;             /* progress has brought a payload to a place, or a long one */
 
   /* A payload that is as long as the one before it is likely to be followed by another such one. */
   size_t last_bytes, usual_bytes; /* usual_bytes: of such payloads; 0: there were no two */
@@ -52,6 +53,7 @@ struct socket_wire {
   wire_t base;
   socket_link_t *links; /* [base.size] */
   int unsent;           /* links for which something is stored */
+  int spares;           /* links that have one */
   char *input;          /* [INPUT_BYTES]: bytes that have just arrived */
 };
 
@@ -233,6 +235,14 @@ static char *place_of(const socket_link_t *link) {
   return owner_of(link)->place(&link->wire->base, index_of(link), &link->frame);
 }
 
+/* The spare, which the link then no longer has; NULL: it has none. */
+static wire_message_t *take_spare(socket_link_t *link) {
+  wire_message_t *spare = link->spare;
+  link->wire->spares -= spare != NULL;
+  link->spare = NULL;
+  return spare;
+}
+
 /* Called when the first byte of the payload is there, so that the owner may know a place by then.
  */
 static coll_status_t choose_place(socket_link_t *link) {
@@ -243,9 +253,8 @@ static coll_status_t choose_place(socket_link_t *link) {
   link->usual_bytes = recurs ? bytes : 0;
   link->last_bytes = bytes;
   if (link->spare == NULL || link->spare->bytes != bytes) return create_payload(link);
-  link->payload = link->spare;
+  link->payload = take_spare(link);
   link->place = link->payload->data;
-  link->spare = NULL;
   return COLL_OK;
 }
 
@@ -264,7 +273,7 @@ static coll_status_t accept_frame(socket_link_t *link) {
   if (frame->bytes == 0) link->place = place_of(link);
   wire_message_t *payload = link->payload;
   bool is_placed = link->place != NULL && payload == NULL;
-  link->has_placed = link->has_placed || is_placed;
+  link->pauses = link->pauses || is_placed || frame->bytes > INPUT_BYTES;
   link->payload = NULL;
   link->place = NULL;
   link->frame_bytes = link->payload_bytes = 0;
@@ -310,15 +319,18 @@ static coll_status_t parse(socket_link_t *link, const struct iovec *parts, size_
   return COLL_OK;
 }
 
-/* There is a spare of the usual length, if it is to be had. */
+/* Makes one of the usual length, if it is to be had. */
 static bool has_spare(socket_link_t *link) {
-  if (link->spare != NULL && link->spare->bytes != link->usual_bytes) {
-    wire_message_release(link->spare);
-    link->spare = NULL;
+  socket_wire_t *wire = link->wire;
+  if (link->spare != NULL && link->spare->bytes == link->usual_bytes) return true;
+  wire_message_release(take_spare(link));
+  if (link->usual_bytes == 0 || wire->spares == SPARES_MAX) return false;
+  if (owner_of(link)->message(&wire->base, link->usual_bytes, &link->spare) == COLL_OK) {
+    wire->spares++;
+  } else {
+    link->usual_bytes = 0;
   }
-  if (link->spare != NULL || link->usual_bytes == 0) return link->spare != NULL;
-  wire_t *wire = &link->wire->base;
-  return owner_of(link)->message(wire, link->usual_bytes, &link->spare) == COLL_OK;
+  return link->spare != NULL;
 }
 
 /* Where to store what arrives next. Behind a payload, and where a long message is expected, only a
@@ -365,8 +377,8 @@ static coll_status_t receive_some(socket_link_t *link, bool *drained) {
 static coll_status_t socket_progress(wire_t *wire, int index) {
   socket_link_t *link = link_of(wire, index);
   bool drained = false;
-  link->has_placed = false;
-  while (link->fd >= 0 && !drained && !link->has_placed) {
+  link->pauses = false;
+  while (link->fd >= 0 && !drained && !link->pauses) {
     coll_status_t status = receive_some(link, &drained);
     if (status == COLL_OK) continue;
     wire->owner_ops->lost(wire, index, EBADMSG); /* what follows cannot be understood */
@@ -431,8 +443,8 @@ static void socket_disconnect(wire_t *wire, int index) {
   link->fd = -1;
   link->is_mute = false;
   wire_message_release(link->payload);
-  wire_message_release(link->spare);
-  link->payload = link->spare = NULL;
+  wire_message_release(take_spare(link));
+  link->payload = NULL;
   link->place = NULL;
   link->frame_bytes = link->payload_bytes = 0;
 }
