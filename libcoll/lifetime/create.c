@@ -41,6 +41,12 @@
  * earlier loses its core for a whole time slice to any other busy program. */
 #define SPIN_POLLS 1000
 
+/* Of the network each poll is a system call: so many would take longer than a rank that shares its
+ * core spins before it yields. */
+static int polls_at_once(const transport_t *local) {
+  return local->own_cores && !local->delays ? POLLS_AT_ONCE : 1;
+}
+
 static void find_scratch(struct coll_comm *comm) {
   for (int rank = 0; rank < comm->size; rank++) {
     void *scratch;
@@ -94,7 +100,7 @@ static coll_status_t assemble(transport_t *local, int cores, bool own_cores,
       (engine_world_t){.rank = local->rank,
                        .size = local->size,
                        .room = {.slot_bytes = local->slot_bytes, .mcast_bytes = local->mcast_bytes},
-                       .polls = local->own_cores ? POLLS_AT_ONCE : 1};
+                       .polls = polls_at_once(local)};
   if (!comm_is_handle(made)) pthread_mutex_init(&made->lock, NULL);
   status = device_host_open(&made->world.device);
   if (status == COLL_OK) status = allocate(made);
