@@ -277,10 +277,12 @@ static void check_failed(ucx_wire_t *self, int peer) {
   if (link->is_used) self->wire.owner_ops->lost(&self->wire, peer, EIO);
 }
 
+/* Ends when something has arrived: behind it there is rarely more, and each look is a system call.
+ */
 static coll_status_t ucx_progress(wire_t *wire, int link) {
   (void)link; /* all share a worker */
   ucx_wire_t *self = self_of(wire);
-  while (self->lib->ucp_worker_progress(self->worker) != 0) continue;
+  while (self->lib->ucp_worker_progress(self->worker) != 0 && !self->has_news) continue;
   if (!self->has_news || self->links == NULL) return COLL_OK;
   self->has_news = false;
   for (int peer = 0; peer < wire->size; peer++) {
