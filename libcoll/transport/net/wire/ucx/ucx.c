@@ -163,9 +163,11 @@ static coll_status_t ucx_hear(wire_t *wire, int peer, const void *bytes, size_t 
 
 /* ---- sending --------------------------------------------------------------------------------*/
 
-/* UCX may read both until the send is complete. */
+/* UCX may read both until the send is complete. It is in memory of the owner, which is held for the
+ * next frame: malloc would get long ones from the system each time. */
 typedef struct ucx_send {
   ucx_link_t *link;
+  wire_message_t *memory;
   ucx_header_t header;
   char payload[];
 } ucx_send_t;
@@ -175,7 +177,7 @@ static void end_send(ucx_send_t *send, ucs_status_t status) {
   link->sending--;
   link->self->requests--;
   if (status != UCS_OK) ucx_link_fail(link, status);
-  free(send);
+  wire_message_release(send->memory);
 }
 
 static void on_sent(void *request, ucs_status_t status, void *user_data) {
@@ -191,9 +193,11 @@ static coll_status_t ucx_send(wire_t *wire, int peer, const net_frame_t *frame, 
   ucx_wire_t *self = self_of(wire);
   ucx_link_t *link = &self->links[peer];
   if (link->failed_ns != 0) return COLL_OK;
-  ucx_send_t *send = malloc(sizeof *send + frame->bytes);
-  if (send == NULL) return base_fail(COLL_ERROR_MEMORY, "no memory for a frame");
+  wire_message_t *memory;
+  COLL_TRY(wire->owner_ops->message(wire, sizeof(ucx_send_t) + frame->bytes, &memory));
+  ucx_send_t *send = (ucx_send_t *)(void *)memory->data;
   send->link = link;
+  send->memory = memory;
   send->header = (ucx_header_t){
       .token = link->token, .from = (uint32_t)wire->rank, .number = link->sent++, .frame = *frame};
   if (frame->bytes > 0) memcpy(send->payload, payload, frame->bytes);
