@@ -2,12 +2,18 @@
 #include "plan/room.h"
 
 #define GRAIN_BYTES 64 /* chunks begin on cache lines if their buffer does */
-#define ONE_WAY_BYTES_MIN ((size_t)256 << 10)
-#define ONE_WAY_PARTS_MIN 4
+#define DIVIDED_BYTES ((size_t)1 << 20) /* of a chunk with the least messages */
 
-/* Not gather and scatter, in which only the root knows whether all blocks have one size. */
-static bool is_one_way(coll_collective_t collective) {
-  return collective == COLL_BROADCAST || collective == COLL_REDUCE || collective == COLL_SENDRECV;
+/* Between two ranks, two messages use two connections. Where ranks pass on what they receive, they
+ * work one behind another. Not of gather and scatter, in which only the root knows whether all
+ * blocks have one size. */
+static int32_t messages_min_of(const plan_shape_t *shape) {
+  switch (shape->collective) {
+    case COLL_SENDRECV: return 2;
+    case COLL_BROADCAST:
+    case COLL_REDUCE: return shape->size == 2 ? 2 : 4;
+    default: return 1;
+  }
 }
 
 plan_load_t plan_load_of(const plan_t *plan) {
@@ -15,7 +21,7 @@ plan_load_t plan_load_of(const plan_t *plan) {
                        .message_chunks = plan->message_chunks,
                        .scratch_chunks = plan->scratch_chunks,
                        .multicast = plan->multicast,
-                       .one_way = is_one_way(plan->shape.collective)};
+                       .messages_min = messages_min_of(&plan->shape)};
 }
 
 static size_t fitting(size_t bytes, int32_t chunks, size_t element_bytes) {
@@ -37,9 +43,10 @@ size_t plan_pass_max(const plan_room_t *room, const plan_load_t *load, size_t el
 size_t plan_pass_of(const plan_room_t *room, const plan_load_t *load, size_t element_bytes,
                     size_t count, size_t *grain) {
   plan_room_t limited = *room;
-  size_t chunk = count / (size_t)load->parts / ONE_WAY_PARTS_MIN;
+  size_t messages = load->messages_min > 0 ? (size_t)load->messages_min : 1;
+  size_t chunk = count / (size_t)load->parts / messages;
   size_t bytes = chunk * element_bytes * (size_t)load->message_chunks;
-  if (bytes < ONE_WAY_BYTES_MIN) bytes = ONE_WAY_BYTES_MIN;
-  if (load->one_way && bytes < room->slot_bytes) limited.slot_bytes = bytes;
+  if (bytes < DIVIDED_BYTES / messages) bytes = DIVIDED_BYTES / messages;
+  if (messages > 1 && bytes < room->slot_bytes) limited.slot_bytes = bytes;
   return plan_pass_max(&limited, load, element_bytes, grain);
 }

@@ -18,8 +18,8 @@ typedef struct plan_room {
 /* The space that a plan needs. */
 typedef struct plan_load {
   int32_t parts, message_chunks, scratch_chunks;
+  int32_t messages_min; /* of a long chunk: its receiver works while the rest is sent */
   bool multicast;
-  bool one_way; /* data moves from rank to rank in one direction: ranks work one behind another */
 } plan_load_t;
 
 plan_load_t plan_load_of(const plan_t *plan);
@@ -30,8 +30,8 @@ plan_load_t plan_load_of(const plan_t *plan);
 size_t plan_pass_max(const plan_room_t *room, const plan_load_t *load, size_t element_bytes,
                      size_t *grain);
 
-/* The same of a call with blocks of `count` elements: one way, messages are sent in at least four
- * parts, so that their receivers work meanwhile, but not in parts of less than 256 KiB. */
+/* The same of a call with blocks of `count` elements, whose chunks are sent in
+ * messages_min messages or more if these have at least 1 MiB / messages_min. */
 size_t plan_pass_of(const plan_room_t *room, const plan_load_t *load, size_t element_bytes,
                     size_t count, size_t *grain);
 

@@ -44,16 +44,31 @@ static size_t of_call(plan_room_t room, plan_load_t load, size_t count) {
   return plan_pass_of(&room, &load, 4, count, &grain);
 }
 
-Test(room, messages_one_way_are_sent_in_four_parts_of_256_kib_or_more) {
+Test(room, long_chunks_are_sent_in_several_messages) {
   const plan_room_t room = {.slot_bytes = 1 << 20};
-  plan_load_t load = {.parts = 1, .message_chunks = 1, .one_way = true};
-  cr_expect_eq(of_call(room, load, 1000), 1 << 16);
+  plan_load_t load = {.parts = 1, .message_chunks = 1, .messages_min = 4};
+  cr_expect_eq(of_call(room, load, 1000), 1 << 16, "of 256 KiB or more");
   cr_expect_eq(of_call(room, load, 1 << 18), 1 << 16);
   cr_expect_eq(of_call(room, load, 1 << 19), 1 << 17);
-  cr_expect_eq(of_call(room, load, 1 << 24), 1 << 18);
+  cr_expect_eq(of_call(room, load, 1 << 24), 1 << 18, "no longer than a slot");
   load.parts = 2;
-  cr_expect_eq(of_call(room, load, 1 << 20), 1 << 18, "two halves, each in four parts");
-  load.one_way = false;
+  cr_expect_eq(of_call(room, load, 1 << 20), 1 << 18, "two halves, each in four messages");
+  load.messages_min = 2;
+  cr_expect_eq(of_call(room, load, 1 << 18), 1 << 18, "of 512 KiB or more");
+  cr_expect_eq(of_call(room, load, 3 << 18), 3 << 17);
+  load.messages_min = 1;
   cr_expect_eq(of_call(room, load, 1 << 18), 2 << 18);
   cr_expect_eq(of_call((plan_room_t){.slot_bytes = 4096}, load, 1 << 24), 2 << 10);
+}
+
+Test(room, two_ranks_exchange_two_messages_and_more_pass_on_four) {
+  const struct {
+    coll_collective_t collective;
+    int32_t size, messages_min;
+  } cases[] = {{COLL_SENDRECV, 2, 2}, {COLL_SENDRECV, 8, 2}, {COLL_BROADCAST, 2, 2},
+               {COLL_BROADCAST, 3, 4}, {COLL_REDUCE, 8, 4},  {COLL_GATHER, 8, 1}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const plan_t plan = {.shape = {.collective = cases[i].collective, .size = cases[i].size}};
+    cr_expect_eq(plan_load_of(&plan).messages_min, cases[i].messages_min, "case %zu", i);
+  }
 }
