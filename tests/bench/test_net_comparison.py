@@ -135,12 +135,12 @@ class Commands(unittest.TestCase):
 
     def test_a_few_rows_under_bbr(self):
         full = compare_net.parse([])
-        for layout, count in ((layout_of(2, 1), 4), (layout_of(2, 2), 3), (layout_of(4, 2), 3)):
-            found = compare_net.links_of(full, layout)
-            self.assertEqual(len(found), count)
-            self.assertEqual(found[2], (Link(1), compare_net.COLLECTIVES))
-        few = compare_net.links_of(full, layout_of(2, 1))[3]
-        self.assertEqual(few, (compare_net.BBR_LINK, ["allreduce", "allgather", "sendrecv"]))
+        shaped = [(Link(gbit), name) for gbit in (0, 10, 1) for name in compare_net.COLLECTIVES]
+        under_bbr = [(compare_net.BBR_LINK, name) for name in ("allreduce", "allgather",
+                                                               "sendrecv")]
+        for layout, more in ((layout_of(2, 1), under_bbr), (layout_of(2, 2), []),
+                             (layout_of(4, 2), [])):
+            self.assertEqual(compare_net.surveys_of(full, layout), shaped + more)
 
     def test_a_kernel_without_bbr(self):
         full, asked = compare_net.parse([]), compare_net.parse(["--links", "bbr"])
@@ -213,7 +213,7 @@ class Launches(unittest.TestCase):
 
 class Rounds(unittest.TestCase):
     def survey(self, running, rounds=2, **waiting):
-        return compare_net.Survey(layout_of(2, 1), Link(10), ["allreduce", "sendrecv"], [4, 4096],
+        return compare_net.Survey(layout_of(2, 1), Link(10), "allreduce", [4, 4096],
                                   running, (rounds, 15), **waiting)
 
     def test_rows_of_rounds(self):
@@ -247,7 +247,7 @@ class Rounds(unittest.TestCase):
 
     def test_variants_far_from_the_best_do_not_run_again(self):
         def run_variants(link, **times):
-            survey = compare_net.Survey(layout_of(2, 1), link, ["allreduce"], [4, 8], [], (1, 9))
+            survey = compare_net.Survey(layout_of(2, 1), link, "allreduce", [4, 8], [], (1, 9))
             told = [self.environment_of(survey)]
             for one in survey.rows.values():
                 one["limit"] = {name: [us] for name, us in times.items()}
@@ -265,11 +265,11 @@ class Rounds(unittest.TestCase):
         key, found = ("allreduce", 4), [None, [0.5, 0.97]]
         survey = self.survey([Scripted("coll", {key: 1}, {key: 1})], wait=lambda _: found.pop(0))
         survey.run(progress())
-        self.assertEqual(survey.disturbed, [{"where": "2x1, 10 Gbit/s", "round": 2,
+        self.assertEqual(survey.disturbed, [{"where": "allreduce, 2x1, 10 Gbit/s", "round": 2,
                                              "idle": [0.5, 0.97]}])
         text = compare_net.text_of(dict(document_of([row()]), disturbed=survey.disturbed))
-        self.assertIn("Disturbed: 2x1, 10 Gbit/s: the processors were not idle before round 2 "
-                      "(50 % and 97 % idle)", text)
+        self.assertIn("Disturbed: allreduce, 2x1, 10 Gbit/s: the processors were not idle before "
+                      "round 2 (50 % and 97 % idle)", text)
 
     def test_a_failure_ends_a_contender_alone(self):
         key = ("allreduce", 4)
@@ -283,10 +283,9 @@ class Rounds(unittest.TestCase):
         self.assertIn("2x1, 10 Gbit/s", said.said[0])
 
     def test_sizes_of_whole_elements(self):
-        survey = compare_net.Survey(layout_of(), Link(0), ["allreduce", "allgather", "sendrecv"],
-                                    [4], [], (1, 9))
-        self.assertEqual(list(survey.rows), [("allreduce", 4), ("allgather", 16), ("sendrecv", 4)])
-        self.assertEqual(survey.sizes, [4, 16])
+        for name, size in (("allreduce", 4), ("allgather", 16), ("sendrecv", 4)):
+            survey = compare_net.Survey(layout_of(), Link(0), name, [4, 5], [], (1, 9))
+            self.assertEqual((list(survey.rows), survey.sizes), ([(name, size)], [size]))
 
 
 def row(size=1 << 20, coll=(10,), peer=(20,), limit=(9,), **more):
@@ -430,7 +429,7 @@ class Namespaces(unittest.TestCase):
                 ours, limit = networks.make(ROOT, BUILD, layout, [])
                 found = networks.check_traffic(layout, ours)
                 self.assertLess(found["loopback"], networks.CHECK_BYTES / 10)
-                survey = compare_net.Survey(layout, Link(0), [collective], [4, 65536],
+                survey = compare_net.Survey(layout, Link(0), collective, [4, 65536],
                                             [ours, limit], (count, 5))
                 rows = survey.run(progress())
                 self.assertEqual((len(rows), survey.failures), (2, []))
@@ -448,7 +447,7 @@ class Namespaces(unittest.TestCase):
         with real_hosts(2) as made:
             layout = networks.Layout(made, 2, 1)
             ours, _ = networks.make(ROOT, BUILD, layout, [])
-            survey = compare_net.Survey(layout, Link(1), ["sendrecv"], [4 << 20], [ours], (1, 5))
+            survey = compare_net.Survey(layout, Link(1), "sendrecv", [4 << 20], [ours], (1, 5))
             time_us = survey.run(progress())[0]["times_us"]["coll"][0]
             shaped_us = (4 << 20) * 8e-3
             tap.figure("4 MiB by 1 Gbit/s: %.0f us, of bytes alone %.0f us" % (time_us, shaped_us))

@@ -121,15 +121,14 @@ def sizes_of(options, layout, link):
     return (SIZES, FEWER_SIZES)[reasons] if reasons < 2 else FEWEST_SIZES
 
 
-def links_of(options, layout):
-    """[(link, collectives)] with which the layout is measured."""
-    found = []
-    for link in options.links:
-        is_bbr = link == BBR_LINK
-        some = [name for name in options.collectives if not is_bbr or name in BBR_COLLECTIVES]
-        if some and (not is_bbr or (layout.count, layout.per_host) == BBR_LAYOUT):
-            found.append((link, some))
-    return found
+def surveys_of(options, layout):
+    """[(link, collective)], for each of which contenders take turns on their own: within the minute
+    that all collectives together take, a machine may become twice as slow."""
+    def is_measured(link, name):
+        return link != BBR_LINK or (
+            (layout.count, layout.per_host) == BBR_LAYOUT and name in BBR_COLLECTIVES)
+    return [(link, name) for link in options.links for name in options.collectives
+            if is_measured(link, name)]
 
 
 # ---- measuring -----------------------------------------------------------------------------------
@@ -144,28 +143,28 @@ def is_slow(link):
 
 
 class Survey(survey.Survey):
-    """One layout with one class of links: all collectives and sizes."""
+    """One collective over one layout with one class of links: all sizes."""
 
-    def __init__(self, layout, link, collectives_asked, asked, running, effort, **waiting):
-        self.layout, self.link, self.collectives = layout, link, collectives_asked
-        self.ranks = layout.count * layout.per_host
-        rows = {(name, size): {
-            "ranks": self.ranks, "hosts": layout.count, "per_host": layout.per_host,
+    def __init__(self, layout, link, collective, asked, running, effort, **waiting):
+        self.layout, self.link, self.collective = layout, link, collective
+        ranks = networks.ranks_of(layout)
+        self.sizes = sorted({sizes.size_for(collective, ranks, size) for size in asked})
+        rows = {(collective, size): {
+            "ranks": ranks, "hosts": layout.count, "per_host": layout.per_host,
             "gbit": link.gbit, "congestion": link.congestion,
-            "collective": name, "bytes": size, "times_us": {}, "limit": {}}
-            for name in self.collectives
-            for size in sorted({sizes.size_for(name, self.ranks, size) for size in asked})}
-        self.sizes = sorted({size for _, size in rows})
+            "collective": collective, "bytes": size, "times_us": {}, "limit": {}}
+            for size in self.sizes}
         # Of plain sockets, of each row; without any, all.
         self.variants = {call: SLOW_VARIANTS for call in rows} if is_slow(link) else {}
         super().__init__(rows, running, effort, {
-            "where": "%s, %s" % (networks.layout_text(layout), link_text(*link))}, **waiting)
+            "where": "%s, %s, %s" % (collective, networks.layout_text(layout), link_text(*link))},
+            **waiting)
 
     def launch(self, contender, number):
         def runner(line, environment):
             return networks.run(self.layout.hosts, line, {
                 **environment, **networks.variants_environment(self.variants)})
-        return contender.run(runner, self.collectives, self.sizes, self.time_ms,
+        return contender.run(runner, [self.collective], self.sizes, self.time_ms,
                              1 if number == 0 else 0)
 
     def is_near(self, row, name, best):
@@ -225,15 +224,15 @@ def take(options, hosts, document):
     layouts = [networks.Layout(hosts, *layout) for layout in options.layouts]
     running = {layout: networks.make(ROOT, options.build, layout, options.peers)
                for layout in layouts}
-    progress = Progress(sum(len(made) * (1 + options.rounds * len(links_of(options, layout)))
+    progress = Progress(sum(len(made) * (1 + options.rounds * len(surveys_of(options, layout)))
                             for layout, made in running.items()))
     if not options.no_algorithms and "allreduce" in options.collectives:
         compare_algorithms(options, layouts, document, progress)
     for layout in layouts:
         running[layout] = check_all(layout, running[layout], document, progress)
     for layout in layouts:
-        for link, some in links_of(options, layout):
-            found = Survey(layout, link, some, sizes_of(options, layout, link), running[layout],
+        for link, name in surveys_of(options, layout):
+            found = Survey(layout, link, name, sizes_of(options, layout, link), running[layout],
                            (options.rounds, options.time_ms),
                            wait=lambda shown: idle.wait(shown, options.idle_wait))
             document["rows"] += found.run(progress)
