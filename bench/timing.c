@@ -25,19 +25,22 @@ static coll_status_t make_calls(const bench_timed_calls_t *timed, int count, int
 }
 
 /* Uses every pair once, which pays one-time costs such as mapping it. Then doubles the number of
- * calls until they take long enough to estimate how many calls fit the limit. */
+ * calls until they take long enough to estimate how many calls fit the limit, twice: the first time
+ * may be that of a pause, or of ranks that learn that they share a core. */
 static coll_status_t warm_up_within(const bench_timed_calls_t *timed,
                                     const bench_timing_options_t *options, int *pair,
                                     int *iterations) {
   double took_ms = 0;
   int count = timed->pair_count;
   COLL_TRY(make_calls(timed, count, pair));
-  for (;; count *= 2) {
+  for (int long_enough = 0; long_enough < 2;) {
     uint64_t begin_ns = base_clock_now_ns();
     COLL_TRY(make_calls(timed, count, pair));
     took_ms = (double)(base_clock_now_ns() - begin_ns) * 1e-6;
     COLL_TRY(timed->max(timed->context, &took_ms));
-    if (took_ms * WARMUP_FRACTION >= options->time_ms || count >= options->iterations) break;
+    bool is_long = took_ms * WARMUP_FRACTION >= options->time_ms || count >= options->iterations;
+    long_enough += is_long;
+    if (!is_long) count *= 2;
   }
   double fitting = options->time_ms / (took_ms / count + 1e-9);
   if (fitting < CALLS_MIN) fitting = CALLS_MIN;

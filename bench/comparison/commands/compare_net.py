@@ -89,8 +89,8 @@ def parse(words):
         help="a list (%s)" % ",".join(COLLECTIVES))
     peers.add_options(parser)
     add("--rounds", type=arguments.positive, help="number of rounds (3)")
-    add("--time-ms", type=arguments.positive, default=10,
-        help="time of the timed calls of one row in a round (10)")
+    add("--time-ms", type=arguments.positive, default=40,
+        help="time of the timed calls of one row in a round (40)")
     add("--idle-wait", type=int, default=idle.WAIT_SECONDS_MAX, metavar="SECONDS",
         help="before a round, wait at most so long for idle processors (%d)"
         % idle.WAIT_SECONDS_MAX)
