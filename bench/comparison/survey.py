@@ -1,10 +1,11 @@
 """Rounds of collectives: contenders take turns at rows (see figures), peers with several settings.
 Settings that were not near their peer's best one in the first round do not run again, and a
 contender that failed does not either; what it measured before counts."""
-from comparison import figures, launch, rounds
+from comparison import core_latency, figures, launch, rounds
 from comparison.contenders.collectives import LIMIT
 
 SLOWER_MAX = 1.15  # times as slow as the peer's best setting in some row
+ATTEMPTS_MAX = 3   # repetitions of launches with an unusual latency
 
 
 class Survey:
@@ -74,6 +75,64 @@ class Survey:
             if number == 0:
                 self.drop_slow()
         return list(self.rows.values())
+
+
+class Steady(Survey):
+    """A launch waits until the latency between the cores is the usual one, and those during which
+    it differed from that of most launches of the round are repeated. latency: CoreLatency."""
+
+    def __init__(self, rows, running, effort, place, latency, **waiting):
+        super().__init__(rows, running, effort, place, **waiting)
+        self.latency = latency
+        self.launches = self.outlier_launches = 0
+
+    def launch_seconds(self):
+        """The estimated time of one launch."""
+        return 1
+
+    def timed_launch(self, contender, number, progress, wanted_us):
+        before_us = self.latency.wait_until_usual_us(wanted_us)
+        try:
+            found = self.launch(contender, number)
+        except launch.Failure as failure:
+            found = self.failed(contender, failure, progress)
+        return core_latency.Launch(contender, found, (before_us, self.latency.now_us()))
+
+    def one_round(self, number, progress):
+        to_run, launches, wanted_us = rounds.alternating(number)(list(self.running)), {}, None
+        self.latency.begin_round()
+        for attempt in range(ATTEMPTS_MAX):
+            for contender in to_run:
+                made = self.timed_launch(contender, number, progress, wanted_us)
+                if contender not in launches or len(made.found) >= len(launches[contender].found):
+                    launches[contender] = made
+                progress.step("%s, round %d: %s" % (self.where(), number + 1, contender.name),
+                              0 if attempt else self.launch_seconds())
+            outliers = core_latency.outliers(launches.values())
+            to_run = [made.contender for made in outliers if made.contender in self.running]
+            wanted_us = core_latency.usual_us(launches.values())
+        self.launches += len(launches)
+        self.outlier_launches += len(outliers)
+        return [(contender, made.found) for contender, made in launches.items()]
+
+
+def counts(surveys):
+    """Of launches."""
+    return {"all": sum(each.launches for each in surveys),
+            "apart": sum(each.outlier_launches for each in surveys)}
+
+
+def apart_lines(document):
+    """Says which share of the launches is not comparable. document["launches"]: counts()."""
+    launches = document.get("launches")
+    if launches and launches["apart"]:
+        yield "%d of %d launches had a core-to-core latency unlike most of their round" \
+            % (launches["apart"], launches["all"])
+
+
+def merge_counts(documents):
+    found = [document["launches"] for document in documents if "launches" in document]
+    return {name: sum(count[name] for count in found) for name in ("all", "apart")}
 
 
 def check(found, keys):

@@ -20,11 +20,14 @@ BUILD = sys.argv.pop(2)
 BENCH = sys.argv.pop(1)
 ROOT = os.path.dirname(BENCH)
 sys.path.insert(0, BENCH)
-from comparison import figures, launch, net_targets, sizes, table  # noqa: E402
+from comparison import core_latency, figures, launch, net_targets, sizes, table  # noqa: E402
 from comparison import progress as progresses  # noqa: E402
 from comparison.commands import compare_net  # noqa: E402
 from comparison.contenders import collectives, hierarchy, hosts, networks  # noqa: E402
 from comparison.contenders.hosts import Link  # noqa: E402
+
+
+STEADY = core_latency.CoreLatency(lambda: 1.0)
 
 
 class NoHosts:
@@ -214,7 +217,7 @@ class Launches(unittest.TestCase):
 class Rounds(unittest.TestCase):
     def survey(self, running, rounds=2, **waiting):
         return compare_net.Survey(layout_of(2, 1), Link(10), "allreduce", [4, 4096],
-                                  running, (rounds, 15), **waiting)
+                                  running, (rounds, 15), STEADY, **waiting)
 
     def test_rows_of_rounds(self):
         key, other = ("allreduce", 4), ("allreduce", 4096)
@@ -247,7 +250,8 @@ class Rounds(unittest.TestCase):
 
     def test_variants_far_from_the_best_do_not_run_again(self):
         def run_variants(link, **times):
-            survey = compare_net.Survey(layout_of(2, 1), link, "allreduce", [4, 8], [], (1, 9))
+            survey = compare_net.Survey(layout_of(2, 1), link, "allreduce", [4, 8], [], (1, 9),
+                                        STEADY)
             told = [self.environment_of(survey)]
             for one in survey.rows.values():
                 one["limit"] = {name: [us] for name, us in times.items()}
@@ -284,7 +288,7 @@ class Rounds(unittest.TestCase):
 
     def test_sizes_of_whole_elements(self):
         for name, size in (("allreduce", 4), ("allgather", 16), ("sendrecv", 4)):
-            survey = compare_net.Survey(layout_of(), Link(0), name, [4, 5], [], (1, 9))
+            survey = compare_net.Survey(layout_of(), Link(0), name, [4, 5], [], (1, 9), STEADY)
             self.assertEqual((list(survey.rows), survey.sizes), ([(name, size)], [size]))
 
 
@@ -430,7 +434,7 @@ class Namespaces(unittest.TestCase):
                 found = networks.check_traffic(layout, ours)
                 self.assertLess(found["loopback"], networks.CHECK_BYTES / 10)
                 survey = compare_net.Survey(layout, Link(0), collective, [4, 65536],
-                                            [ours, limit], (count, 5))
+                                            [ours, limit], (count, 5), STEADY)
                 rows = survey.run(progress())
                 self.assertEqual((len(rows), survey.failures), (2, []))
                 if count == 2:
@@ -447,7 +451,8 @@ class Namespaces(unittest.TestCase):
         with real_hosts(2) as made:
             layout = networks.Layout(made, 2, 1)
             ours, _ = networks.make(ROOT, BUILD, layout, [])
-            survey = compare_net.Survey(layout, Link(1), "sendrecv", [4 << 20], [ours], (1, 5))
+            survey = compare_net.Survey(layout, Link(1), "sendrecv", [4 << 20], [ours], (1, 5),
+                                        STEADY)
             time_us = survey.run(progress())[0]["times_us"]["coll"][0]
             shaped_us = (4 << 20) * 8e-3
             tap.figure("4 MiB by 1 Gbit/s: %.0f us, of bytes alone %.0f us" % (time_us, shaped_us))

@@ -54,7 +54,6 @@ FULL = {"sizes": "4..64M", "peers": ",".join(peers.FAMILIES), "rounds": 4, "time
 # largest buffers. With fewer cores than ranks, ranks do the latter one after another.
 LAUNCH_SECONDS, FILL_SECONDS_PER_GIB = 0.8, 1.5
 REMAINING_FRACTION = 0.75  # of the contenders, after the first round
-ATTEMPTS_MAX = 3           # repetitions of launches with an unusual latency
 
 
 # ---- options -------------------------------------------------------------------------------------
@@ -106,24 +105,16 @@ def build_all(options):
 
 # ---- measuring -----------------------------------------------------------------------------------
 
-def barrier_us(build):
-    """The current time of a barrier between two cores; 1 on a machine with one core."""
-    if len(launch.own_cores()) < 2:
-        return 1.0
-    found = collectives.Limit(build, 2).run(launch.run, ["broadcast"], [4])
-    return found["broadcast", 4]["barrier_us"]
-
-
-class Survey(survey.Survey):
+class Survey(survey.Steady):
     """One collective with one number of ranks at all sizes. latency: CoreLatency."""
 
     def __init__(self, ranks, collective, asked, running, effort, latency):
-        self.ranks, self.collective, self.latency = ranks, collective, latency
+        self.ranks, self.collective = ranks, collective
         self.sizes = sorted({sizes.size_for(collective, ranks, size) for size in asked})
         super().__init__({(collective, size): {
             "ranks": ranks, "collective": collective, "bytes": size, "times_us": {}, "limit": {}}
-            for size in self.sizes}, running, effort, {"collective": collective, "ranks": ranks})
-        self.launches = self.outlier_launches = 0
+            for size in self.sizes}, running, effort, {"collective": collective, "ranks": ranks},
+            latency)
 
     def launch_seconds(self):
         """The estimated time of one launch."""
@@ -144,33 +135,6 @@ class Survey(survey.Survey):
         if contender.name == collectives.LIMIT:
             raise failure
         return super().failed(contender, failure, progress)
-
-    def timed_launch(self, contender, number, progress, wanted_us):
-        before_us = self.latency.wait_until_usual_us(wanted_us)
-        try:
-            found = self.launch(contender, number)
-        except launch.Failure as failure:
-            found = self.failed(contender, failure, progress)
-        return core_latency.Launch(contender, found, (before_us, self.latency.now_us()))
-
-    def one_round(self, number, progress):
-        """Then repeats the launches during which the latency between cores differed from that of
-        most launches."""
-        to_run, launches, wanted_us = rounds.alternating(number)(list(self.running)), {}, None
-        self.latency.begin_round()
-        for attempt in range(ATTEMPTS_MAX):
-            for contender in to_run:
-                made = self.timed_launch(contender, number, progress, wanted_us)
-                if contender not in launches or len(made.found) >= len(launches[contender].found):
-                    launches[contender] = made
-                progress.step("%s, round %d: %s" % (self.where(), number + 1, contender.name),
-                              0 if attempt else self.launch_seconds())
-            outliers = core_latency.outliers(launches.values())
-            to_run = [made.contender for made in outliers if made.contender in self.running]
-            wanted_us = core_latency.usual_us(launches.values())
-        self.launches += len(launches)
-        self.outlier_launches += len(outliers)
-        return [(contender, made.found) for contender, made in launches.items()]
 
     def run(self, progress):
         done = progress.done + self.seconds()
@@ -199,7 +163,7 @@ def run_all(surveys):
 def measure_all(options):
     """Measures; returns the JSON document."""
     surveys, found = [], {}
-    latency = core_latency.CoreLatency(lambda: barrier_us(options.build))
+    latency = core_latency.CoreLatency(lambda: collectives.barrier_us(options.build))
     for ranks in options.ranks:
         found[ranks] = collectives.make(ROOT, options.build, ranks, options.mem, options.peers,
                                         options.quick)
@@ -213,10 +177,8 @@ def measure_all(options):
     for row in rows:
         row["best_peer"] = (figures.best_peer(row) or (None, None))[1]
     return machine.end(
-        document, rows=rows, launches={
-            "all": sum(each.launches for each in surveys),
-            "apart": sum(each.outlier_launches for each in surveys),
-            "usual_us": latency.usual_us()},
+        document, rows=rows,
+        launches={**survey.counts(surveys), "usual_us": latency.usual_us()},
         contenders={contender.name: contender.describe() for ranks in reversed(options.ranks)
                     for contender in found[ranks] if contender.name != collectives.LIMIT},
         failures=[failure for each in surveys for failure in each.failures])
@@ -229,8 +191,7 @@ def read_documents(paths):
     merged, documents = command.read_merged(paths, NAME)
     merged["rows"] = figures.first_of_each(row for document in documents
                                            for row in document["rows"])
-    counts = [document["launches"] for document in documents if "launches" in document]
-    merged["launches"] = {name: sum(count[name] for count in counts) for name in ("all", "apart")}
+    merged["launches"] = survey.merge_counts(documents)
     return merged
 
 
@@ -238,10 +199,7 @@ def head_lines(document):
     where, when = machine.heading(document, "float32 sum, out of place, rounds: %d"
                                   % document["settings"]["rounds"])
     yield from (where, collectives.libraries(document["contenders"]), when)
-    launches = document.get("launches")
-    if launches and launches["apart"]:
-        yield "%d of %d launches had a core-to-core latency unlike most of their round" \
-            % (launches["apart"], launches["all"])
+    yield from survey.apart_lines(document)
 
 
 def blocks_of(rows):

@@ -5,7 +5,9 @@ congestion control reno, whatever this machine's is; a few rows are also measure
 the kernel has it. Layouts are hosts x ranks per host.
 
 Before each round the processors are idle for 3 s, or it waits; what was measured on busy ones all
-the same, the results say.
+the same, the results say. The latency between two cores of a virtual machine changes when its host
+moves them: a launch waits for a limited time until it is the usual one, and runs again if it
+differed from that of most launches in its round.
 
 All contenders run in turn, in several rounds; a ratio is the median of the ratios of the rounds.
 Every peer uses TCP between the hosts and, except Gloo, shared memory inside one; the counters of
@@ -26,8 +28,8 @@ import math
 import sys
 import tempfile
 
-from comparison import arguments, command, figures, idle, launch, machine, net_targets, peer_table
-from comparison import rounds, sizes, survey, table
+from comparison import arguments, command, core_latency, figures, idle, launch, machine
+from comparison import net_targets, peer_table, rounds, sizes, survey, table
 from comparison.command import ROOT
 from comparison.contenders import collectives, hierarchy, networks, peers
 from comparison.contenders.hosts import BBR, RENO, Hosts, Link, Unavailable, link_of
@@ -142,10 +144,10 @@ def is_slow(link):
     return 0 < link.gbit <= SLOW_GBIT
 
 
-class Survey(survey.Survey):
+class Survey(survey.Steady):
     """One collective over one layout with one class of links: all sizes."""
 
-    def __init__(self, layout, link, collective, asked, running, effort, **waiting):
+    def __init__(self, layout, link, collective, asked, running, effort, latency, **waiting):
         self.layout, self.link, self.collective = layout, link, collective
         ranks = networks.ranks_of(layout)
         self.sizes = sorted({sizes.size_for(collective, ranks, size) for size in asked})
@@ -158,7 +160,7 @@ class Survey(survey.Survey):
         self.variants = {call: SLOW_VARIANTS for call in rows} if is_slow(link) else {}
         super().__init__(rows, running, effort, {
             "where": "%s, %s, %s" % (collective, networks.layout_text(layout), link_text(*link))},
-            **waiting)
+            latency, **waiting)
 
     def launch(self, contender, number):
         def runner(line, environment):
@@ -230,12 +232,16 @@ def take(options, hosts, document):
         compare_algorithms(options, layouts, document, progress)
     for layout in layouts:
         running[layout] = check_all(layout, running[layout], document, progress)
+    latency = core_latency.CoreLatency(lambda: collectives.barrier_us(options.build))
+    surveys = []
     for layout in layouts:
         for link, name in surveys_of(options, layout):
             found = Survey(layout, link, name, sizes_of(options, layout, link), running[layout],
-                           (options.rounds, options.time_ms),
+                           (options.rounds, options.time_ms), latency,
                            wait=lambda shown: idle.wait(shown, options.idle_wait))
             document["rows"] += found.run(progress)
+            surveys.append(found)
+            document["launches"] = survey.counts(surveys)
             document["failures"] += found.failures
             document["disturbed"] += found.disturbed
             document["contenders"].update({contender.name: contender.describe()
@@ -304,6 +310,7 @@ def read_documents(paths):
                 first.setdefault(key(item), item)
         merged[name] = list(first.values())
     merged["rows"].sort(key=sort_key)
+    merged["launches"] = survey.merge_counts(documents)
     merged["disturbed"] = [one for document in documents for one in document.get("disturbed", [])]
     merged["parts"] = [part for document in documents for part in document.get("parts", [document])]
     merged["parts"] = [{name: part[name] for name in ("began", "revision", "load", "settings")}
@@ -338,6 +345,7 @@ def head_lines(document):
     for place, disturbed in found.items():
         yield "Disturbed: %s: the processors were not idle before round %s" % (
             place, ", ".join(disturbed))
+    yield from survey.apart_lines(document)
 
 
 def traffic_lines(checks):

@@ -124,6 +124,14 @@ class Limit:
                 for moves in found["moves"]}
 
 
+def barrier_us(build):
+    """The current time of a barrier between two cores; 1 on a machine with one core."""
+    if len(launch.own_cores()) < 2:
+        return 1.0
+    found = Limit(build, 2).run(launch.run, ["broadcast"], [4])
+    return found["broadcast", 4]["barrier_us"]
+
+
 def right(outcomes):
     """Calls of no bytes are of no interest."""
     return {key: time for key, (time, wrong) in outcomes.items() if not wrong and key[1] > 0}
